@@ -1,0 +1,145 @@
+"""
+Encodings compared with encodings.
+
+Two results agree at a position if their bits agree, with two classes made by name: all NaNs are
+one, and the zeros are one unless the contract says ``signed_zero="strict"``. Nothing else is
+forgiven, and no tolerance enters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zeroulp import encoding
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from zeroulp.encoding import Array
+    from zeroulp.formats import Format
+    from zeroulp.reference import Expected
+
+
+@dataclass(frozen=True)
+class Value:
+    """One number said in three ways: decimal, hexadecimal (lossless), and its bits."""
+
+    decimal: str
+    hexadecimal: str
+    bits: str
+
+    @classmethod
+    def of(cls, code: Any, format_: Format) -> Value:
+        """The number that *code* stands for."""
+        codes = np.asarray([code], encoding.code_dtype(format_))
+        number = float(encoding.decode(codes, format_)[0])
+        text = str(int(number)) if number.is_integer() and abs(number) < 1e16 else repr(number)
+        sign = "-" if number == 0 and np.signbit(number) else ""
+        return cls(sign + text, number.hex(), f"0x{int(code):0{codes.dtype.itemsize * 2}x}")
+
+
+@dataclass(frozen=True)
+class Matched:
+    """Every compared position agreed."""
+
+    compared: int
+    elements: int
+
+
+@dataclass(frozen=True)
+class Differs:
+    """
+    Some positions did not agree.
+
+    Args:
+        first: Index of the first one, in row-major order.
+        expected: What should stand there.
+        actual: What does.
+        ulps: How many numbers apart they are; None where one is NaN.
+        differing: How many positions differ.
+        compared: How many were compared.
+        elements: How many there are.
+        low: Smallest index of a differing position, per axis.
+        high: Largest index, per axis (inclusive).
+        nans: How many of them are NaN where a number is expected.
+    """
+
+    first: tuple[int, ...]
+    expected: Value
+    actual: Value
+    ulps: int | None
+    differing: int
+    compared: int
+    elements: int
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    nans: int
+
+
+Outcome = Matched | Differs
+
+
+def same(left: Array, right: Array, format_: Format, *, zero_sign: Array | bool = False) -> NDArray[np.bool_]:
+    """Where two encodings agree; *zero_sign*: where the sign of a zero counts."""
+    equal = np.asarray(left == right)
+    if equal.all():
+        return equal
+    both_nan = encoding.is_nan(left, format_) & encoding.is_nan(right, format_)
+    equal = equal | both_nan
+    if format_.has_negative_zero:
+        magnitude = left.dtype.type((1 << (left.dtype.itemsize * 8 - 1)) - 1)
+        if format_.bits < 8:
+            magnitude = left.dtype.type((1 << (format_.bits - 1)) - 1)
+        zeros = ((left & magnitude) == 0) & ((right & magnitude) == 0)
+        equal = equal | (zeros & ~np.asarray(zero_sign))
+    return equal
+
+
+def differing(actual: Array, expected: Expected, format_: Format) -> NDArray[np.bool_]:
+    """Which compared positions differ, as a mask of the output's shape."""
+    sign: Array | bool = False if expected.zero_sign is None else expected.zero_sign
+    agree = same(actual, expected.codes, format_, zero_sign=sign)
+    for other in expected.also or ():
+        agree = agree | same(actual, other, format_, zero_sign=sign)
+    return ~agree if expected.compared is None else ~agree & expected.compared
+
+
+def judge(actual: Array, expected: Expected, format_: Format) -> Outcome:
+    """
+    Compare a result with what every correct kernel must return.
+
+    Args:
+        actual: (*batch, m, n) encodings of the kernel's result.
+        expected: The reference's answer for the same inputs.
+        format_: The output's format.
+
+    Returns:
+        `Matched`, or `Differs` with the first difference in row-major order.
+    """
+    wrong = differing(actual, expected, format_)
+    elements = wrong.size
+    compared = elements if expected.compared is None else int(np.count_nonzero(expected.compared))
+    count = int(np.count_nonzero(wrong))
+    if count == 0:
+        return Matched(compared, elements)
+    places = np.nonzero(wrong)
+    first = tuple(int(axis[0]) for axis in places)
+    codes = actual[first], expected.codes[first]
+    nans = encoding.is_nan(actual, format_) & ~encoding.is_nan(expected.codes, format_)
+    either_nan = any(encoding.is_nan(np.asarray([code]), format_)[0] for code in codes)
+    ulps = None if either_nan else int(encoding.ulp_distance(*(np.asarray([c]) for c in codes), format_)[0])
+    return Differs(
+        first=first,
+        expected=Value.of(codes[1], format_),
+        actual=Value.of(codes[0], format_),
+        ulps=ulps,
+        differing=count,
+        compared=compared,
+        elements=elements,
+        low=tuple(int(axis.min()) for axis in places),
+        high=tuple(int(axis.max()) for axis in places),
+        nans=int(np.count_nonzero(nans & wrong)),
+    )

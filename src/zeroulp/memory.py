@@ -1,0 +1,131 @@
+"""
+Where operands and output lie in one block of memory, each between guard bands.
+
+A `Region` is plain data: the side that draws and judges and the side that runs the kernel build
+the same array view from it, whether or not they share a process. The bytes around and between
+the elements belong to nobody: beside an input they are NaN, so that a stray read shows in the
+result; beside the output they are a pattern, so that a stray write shows in the guard.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zeroulp import encoding
+from zeroulp.formats import BY_NAME, Format, Specials
+
+if TYPE_CHECKING:
+    from zeroulp.encoding import Array
+    from zeroulp.problem import Layout, Operand
+
+GUARD_ELEMENTS = 4096
+_ALIGNMENT = 64
+_PATTERN = 0xA5
+
+
+@dataclass(frozen=True)
+class Region:
+    """
+    One array and its guards within a block.
+
+    Args:
+        name: Operand's name.
+        format: Name of its format.
+        shape: In elements.
+        strides: In elements.
+        start: Byte at which the first element lies.
+        low: First byte of the lower guard.
+        high: One past the last byte of the upper guard.
+    """
+
+    name: str
+    format: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    start: int
+    low: int
+    high: int
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of its array."""
+        return encoding.storage_dtype(BY_NAME[self.format])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for a message."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Region:
+        """The region that `to_dict` described."""
+        return cls(**{**data, "shape": tuple(data["shape"]), "strides": tuple(data["strides"])})
+
+
+def arrange(items: list[tuple[Operand, Layout]]) -> tuple[list[Region], int]:
+    """Regions for operands with their layouts, one after the other, and the bytes they need."""
+    regions: list[Region] = []
+    end = 0
+    for operand, layout in items:
+        size = encoding.storage_dtype(operand.format).itemsize
+        guard = GUARD_ELEMENTS * size
+        low = -(-end // _ALIGNMENT) * _ALIGNMENT
+        start = -(-(low + guard) // _ALIGNMENT) * _ALIGNMENT
+        high = start + layout.span(operand.shape) * size + guard
+        high = -(-high // size) * size
+        strides = layout.strides(operand.shape)
+        first = start + layout.offset * size
+        regions.append(Region(operand.name, operand.format.name, operand.shape, strides, first, low, high))
+        end = high
+    return regions, -(-end // _ALIGNMENT) * _ALIGNMENT
+
+
+def view(block: Array, region: Region) -> Array:
+    """The region's array, sharing memory with *block* (uint8)."""
+    size = region.dtype.itemsize
+    strides = tuple(stride * size for stride in region.strides)
+    array: Array = np.ndarray(region.shape, region.dtype, buffer=block.data, offset=region.start, strides=strides)
+    return array
+
+
+def raw(block: Array, region: Region) -> Array:
+    """All bytes of the region, guards included."""
+    return block[region.low : region.high]
+
+
+def poison_code(format_: Format, *, second: bool = False) -> int:
+    """
+    The encoding that stands for "never written" or "not yours to read".
+
+    NaN where there is one, else the largest number. The *second* is another one (where a
+    format has a single NaN, the same), so that an output that happens to equal the first is
+    told apart from one that nobody wrote.
+    """
+    if not format_.has_nan:
+        return (1 << (format_.bits - 1)) - 1 - int(second)
+    nan = encoding.nan_code(format_)
+    if not second or format_.specials is Specials.NAN_AT_NEGATIVE_ZERO:
+        return nan
+    return nan | 1 if format_.has_infinity else nan | 1 << (format_.bits - 1)
+
+
+def fill(block: Array, region: Region, code: int) -> None:
+    """Put *code* on every element of the region, guards and gaps included."""
+    codes = encoding.code_dtype(BY_NAME[region.format])
+    raw(block, region).view(codes)[:] = code
+
+
+def fill_guarded_output(block: Array, region: Region, poison: int) -> None:
+    """Put the guard's pattern around the output and *poison* on its elements."""
+    raw(block, region)[:] = _PATTERN
+    encoding.bits_of(view(block, region))[...] = poison
+
+
+def outside(block: Array, region: Region) -> Array:
+    """A copy of the region's bytes in which the array's own elements are blanked: its guards."""
+    copy: Array = raw(block, region).copy()
+    own = replace(region, start=region.start - region.low, low=0, high=region.high - region.low)
+    encoding.bits_of(view(copy, own))[...] = 0
+    return copy

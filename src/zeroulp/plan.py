@@ -1,0 +1,238 @@
+"""
+Which trials, for which escape probability.
+
+A plan is data: made from the problem and the options alone, before any kernel is seen. Trials
+whose certificate does not hold are not in it, and it says so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from zeroulp.errors import ProblemError
+from zeroulp.exactness import Certificate, certify
+from zeroulp.probes import TABLE, Options, probe_named
+from zeroulp.problem import LAYOUTS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zeroulp.probes.base import Settings
+    from zeroulp.problem import Matmul
+
+MOST_CALLS = 30
+"""A plan that nobody asked to be longer calls the kernel about this often."""
+
+_ORDER = ("binary", "fractional", "signed", "wide")
+_BOUNDED = ("signed", "wide", "fractional", "binary")  # whose trials are multiplied, best first
+
+
+@dataclass(frozen=True)
+class Trial:
+    """
+    One probe drawn with one seed, one memory layout and one way of calling.
+
+    Args:
+        index: Its number within the check; with the check's seed it fixes every input bit.
+        probe: Name of the probe.
+        settings: The numbers that size it.
+        certificate: Why every correct kernel must return the same bits.
+        layouts: Name of the layout of each operand and of ``out``.
+        calls: How often the kernel is called on these inputs.
+    """
+
+    index: int
+    probe: str
+    settings: Settings
+    certificate: Certificate
+    layouts: dict[str, str]
+    calls: int = 1
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A probe that is not run, and why."""
+
+    probe: str
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """
+    The trials of a check.
+
+    Args:
+        problem: What is checked.
+        trials: In the order in which they run.
+        skipped: Probes without a certificate for this problem.
+        escape_probability: Bound on the chance that a bilinear fault of one output passes all
+            trials; 1.0 where none is claimed. For a kernel fixed before the seed was drawn.
+        wished: The escape probability that was asked for.
+    """
+
+    problem: Matmul
+    trials: tuple[Trial, ...]
+    skipped: tuple[Skipped, ...]
+    escape_probability: float
+    wished: float
+
+    @property
+    def calls(self) -> int:
+        """How often the kernel will be called."""
+        return sum(trial.calls for trial in self.trials)
+
+
+@dataclass
+class _Drafts:
+    """Certified variants by probe, and the probes that have none."""
+
+    variants: dict[str, list[tuple[Settings, Certificate]]] = field(default_factory=dict)
+    skipped: list[Skipped] = field(default_factory=list)
+
+
+def make_plan(
+    problem: Matmul,
+    *,
+    escape_probability: float = 1e-9,
+    trials: int | None = None,
+    probes: Sequence[str] | None = None,
+    p_zero: float | None = None,
+    repeat: int | None = None,
+) -> Plan:
+    """
+    The plan for *problem*.
+
+    Args:
+        problem: What is to be checked.
+        escape_probability: Wished bound; decides how many trials there are, within `MOST_CALLS`.
+        trials: This many trials of each probe instead.
+        probes: Names of the probes to use; default: all.
+        p_zero: Probability of a zero in ``binary`` and ``fractional``; default: derived.
+        repeat: Further calls on the inputs of each probe's first trial; default 1.
+
+    Raises:
+        ProblemError: If a number is out of range.
+        UnknownNameError: If there is no such probe.
+    """
+    _check_numbers(escape_probability, trials, p_zero, repeat)
+    names = list(dict.fromkeys(probes)) if probes is not None else list(_ORDER)
+    if not names:
+        raise ProblemError("an empty list of probes", do=f"choose from {', '.join(TABLE)}, or leave it out")
+    drafts = _draft(problem, names, Options(p_zero=p_zero))
+    counts = _counts(problem, drafts, escape_probability, trials)
+    repeats = 1 if repeat is None else repeat
+    result: list[Trial] = []
+    for name in (name for name in names if name in drafts.variants):
+        variants = drafts.variants[name]
+        for i in range(counts[name]):
+            settings, certificate = variants[i % len(variants)]
+            calls = 1 + (repeats if i == 0 else 0)
+            index = len(result)
+            result.append(Trial(index, name, settings, certificate, layouts_of(problem, index), calls))
+    return Plan(problem, tuple(result), tuple(drafts.skipped), _escape(problem, result), escape_probability)
+
+
+def trial_of(problem: Matmul, probe: str, index: int, *, variant: int = 0, declared: bool = False) -> Trial | None:
+    """A single trial outside the plan (to name a fault), or None if it has no certificate."""
+    drafts = _draft(problem, [probe], Options(declared=declared))
+    variants = drafts.variants.get(probe)
+    if not variants:
+        return None
+    settings, certificate = variants[variant % len(variants)]
+    return Trial(index, probe, settings, certificate, layouts_of(problem, 0), 1)
+
+
+def _check_numbers(escape: float, trials: int | None, p_zero: float | None, repeat: int | None) -> None:
+    if not 0 < escape < 1:
+        raise ProblemError(f"escape_probability={escape!r} is not between 0 and 1", why="no finite test is certain")
+    if trials is not None and (isinstance(trials, bool) or not isinstance(trials, int) or trials < 1):
+        raise ProblemError(f"trials={trials!r} is no number of trials", do="pass 1 or more, or leave it out")
+    if repeat is not None and (isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 0):
+        raise ProblemError(f"repeat={repeat!r} is no number of further calls", do="pass 0 or more, or leave it out")
+    if p_zero is not None and not 0 <= p_zero < 1:
+        raise ProblemError(
+            f"p_zero={p_zero!r} is infeasible",
+            why="it is the probability of a zero, and inputs of zeros alone show nothing",
+            do="pass a number from 0 up to, but not including, 1; or leave it out to have it derived",
+        )
+
+
+def _draft(problem: Matmul, names: Sequence[str], options: Options) -> _Drafts:
+    drafts = _Drafts()
+    for name in names:
+        probe = probe_named(name)
+        certified: list[tuple[Settings, Certificate]] = []
+        refused: list[Certificate] = []
+        for settings in probe.variants(problem, options):
+            certificate = certify(problem, probe.family(problem, settings), declared=options.declared)
+            if certificate.holds:
+                certified.append((settings, certificate))
+            else:
+                refused.append(certificate)
+        if certified:
+            drafts.variants[name] = certified
+        else:
+            drafts.skipped.append(Skipped(name, refused[0].reason, refused[0].remedy))
+    return drafts
+
+
+def _counts(problem: Matmul, drafts: _Drafts, wished: float, trials: int | None) -> dict[str, int]:
+    """How many trials of each probe: enough of the best one for the wished bound, within reason."""
+    if trials is not None:
+        return dict.fromkeys(drafts.variants, trials)
+    counts = {name: len(variants) if name == "wide" else 1 for name, variants in drafts.variants.items()}
+    main = next((name for name in _BOUNDED if name in drafts.variants and name != "wide"), None)
+    if main is None or problem.k == 0:
+        return counts
+    seen = probe_named(main).detection(problem, drafts.variants[main][0][0])
+    others = sum(counts.values()) - counts[main] + len(counts)  # each probe's first trial calls once more
+    room = max(1, MOST_CALLS - others)
+    if seen >= 1:
+        counts[main] = 1
+    elif seen > 0:
+        counts[main] = min(room, math.ceil(math.log(wished) / math.log1p(-seen)))
+    else:
+        counts[main] = min(room, len(drafts.variants[main]))
+    return counts
+
+
+def _escape(problem: Matmul, trials: Sequence[Trial]) -> float:
+    """The product, over trials, of the chance that a bilinear fault goes unseen."""
+    if problem.k == 0 or problem.output.size == 0:
+        return 0.0
+    logarithm = 0.0
+    for trial in trials:
+        seen = probe_named(trial.probe).detection(problem, trial.settings)
+        if seen >= 1:
+            return 0.0
+        logarithm += math.log1p(-seen)
+    return math.exp(logarithm)
+
+
+def layouts_of(problem: Matmul, index: int) -> dict[str, str]:
+    """The layout of each operand and of the output in trial *index*."""
+    operands = [operand.name for operand in problem.operands]
+    if isinstance(problem.layouts, dict):
+        return {name: problem.layouts.get(name, "contiguous") for name in (*operands, "out")}
+    if problem.layouts != "any":
+        inputs = dict.fromkeys(operands, problem.layouts)
+        return inputs | {"out": "contiguous" if problem.layouts == "broadcast" else problem.layouts}
+    names = list(LAYOUTS)
+    chosen = {name: names[(index * (2 * i + 1)) % len(names)] for i, name in enumerate(operands)}
+    outputs = [name for name in names if not LAYOUTS[name].broadcast]
+    return chosen | {"out": outputs[index % len(outputs)]}
+
+
+def plan_data(plan: Plan) -> dict[str, Any]:
+    """The plan as plain data."""
+    return {
+        "problem": plan.problem.to_dict(),
+        "escape_probability": plan.escape_probability,
+        "wished": plan.wished,
+        "calls": plan.calls,
+        "skipped": [vars(skipped) for skipped in plan.skipped],
+    }

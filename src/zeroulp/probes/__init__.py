@@ -1,0 +1,11 @@
+"""
+Input families, each with a reason to exist and a certificate.
+
+One file per probe; importing this package fills the table. ``base`` says what a probe is,
+``sizing`` holds the arithmetic that fits magnitudes and exponents to a budget.
+"""
+
+from zeroulp.probes import binary, fractional, signed, wide
+from zeroulp.probes.base import TABLE, Options, Probe, probe_named
+
+__all__ = ["TABLE", "Options", "Probe", "binary", "fractional", "probe_named", "signed", "wide"]

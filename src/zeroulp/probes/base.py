@@ -1,0 +1,83 @@
+"""What a probe is, and the table of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+
+from zeroulp.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zeroulp.draw import Seed
+    from zeroulp.encoding import Array
+    from zeroulp.exactness import Family
+    from zeroulp.problem import Matmul
+    from zeroulp.problem.layout import Shape
+
+Settings: TypeAlias = "dict[str, int | float | str | bool]"
+"""The numbers that size a probe for one problem: plain data, kept in the report."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """
+    What a user may ask of the probes.
+
+    Args:
+        p_zero: Probability of a zero in ``binary`` and ``fractional``; None: derived.
+        declared: Whether probes may lean on the accumulator that the contract declares.
+    """
+
+    p_zero: float | None = None
+    declared: bool = True
+
+
+class Probe(Protocol):
+    """A named family of inputs. Stateless: all it knows of a trial comes in as arguments."""
+
+    name: str
+    purpose: str
+    sees: tuple[str, ...]
+
+    def variants(self, problem: Matmul, options: Options) -> list[Settings]:
+        """The settings that its trials go through in turn; whether they certify is asked later."""
+        ...
+
+    def family(self, problem: Matmul, settings: Settings) -> Family:
+        """What inputs with these settings are, for the certificate."""
+        ...
+
+    def draw(
+        self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]
+    ) -> dict[str, Array]:
+        """The operands' elements in quanta of the family's lattices: int32, of the given shapes."""
+        ...
+
+    def detection(self, problem: Matmul, settings: Settings) -> float:
+        """
+        Least probability that one trial sees a bilinear fault of one output; 0 if none is claimed.
+
+        The fault is any other sum of products of entries of the output's row and column, with
+        whole-number weights, in place of the right one.
+        """
+        ...
+
+
+TABLE: dict[str, Probe] = {}
+
+_P = TypeVar("_P", bound="type[Any]")
+
+
+def register(probe: _P) -> _P:
+    """Class decorator: put an instance into the table."""
+    TABLE[probe.name] = probe()
+    return probe
+
+
+def probe_named(name: str) -> Probe:
+    """The probe called *name*. Raises UnknownNameError if there is none."""
+    if name not in TABLE:
+        raise UnknownNameError("probe", name, TABLE)
+    return TABLE[name]

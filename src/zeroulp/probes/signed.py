@@ -1,0 +1,107 @@
+"""
+Small signed integers without zero: every product counts.
+
+A single missing, doubled or foreign product changes the sum with certainty, and what agrees
+with a * b on 0/1 (squares, absolute values, minima, clamps) does not agree here. Sized so that
+results stay within the integers of the output format: no final rounding hides a difference.
+Where k exceeds the budget, one block of k at a time is non-zero.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from zeroulp.exactness import Lattice, dyadic
+from zeroulp.probes import sizing
+from zeroulp.probes.base import Options, Settings, register
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zeroulp.draw import Seed
+    from zeroulp.encoding import Array
+    from zeroulp.exactness import Family
+    from zeroulp.problem import Matmul
+    from zeroulp.problem.layout import Shape
+
+_EPILOGUE = 2
+_MOST = 1024
+
+
+@register
+class Signed:
+    """Uniform on {±1, ..., ±s}, with an s for each operand."""
+
+    name = "signed"
+    purpose = "small signed integers without zero: sign, squares, minima, and any lone wrong product"
+    sees = ("layout", "k-tail", "m-n-tail", "scale-epilogue", "saturation", "pipeline", "scheduler", "race")
+
+    def variants(self, problem: Matmul, options: Options) -> list[Settings]:
+        """The sizes that see most; one variant per block of k."""
+        candidates = [self._within(problem, declared=False)]
+        if options.declared:
+            candidates += self._unrounded_as_a_rule(problem)
+        best = max(candidates, key=lambda settings: self.detection(problem, settings))
+        count = sizing.blocks_of(problem.k, int(best["terms"]))
+        return [{**best, "block": block} for block in range(count)]
+
+    def family(self, problem: Matmul, settings: Settings) -> Family:
+        """Integers up to the sizes; ``terms`` of the products are non-zero."""
+        a = Lattice(int(settings["a"]), int(settings["a_exponent"]))
+        b = Lattice(int(settings["b"]), int(settings["b_exponent"]))
+        return sizing.family(problem, a, b, int(settings["terms"]), epilogue=_EPILOGUE)
+
+    def draw(
+        self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]
+    ) -> dict[str, Array]:
+        """Independent signed integers; b is zero outside the block."""
+        a = seed.stream("a").signed(int(settings["a"]), shapes["a"])
+        b = seed.stream("b").signed(int(settings["b"]), shapes["b"])
+        b = sizing.keep_block(problem, b, seed, int(settings["block"]), int(settings["terms"]))
+        return {"a": a, "b": b} | sizing.draw_epilogue(problem, seed, shapes, magnitude=_EPILOGUE)
+
+    def detection(self, problem: Matmul, settings: Settings) -> float:
+        """
+        (1 - 1/2s)(1 - 1/2s'), less the chance that the result rounds; per cycle through the blocks.
+
+        A bilinear form that is not zero vanishes with probability at most the largest atom of
+        each of its two variables; an exact result that differs then differs in its bits.
+        """
+        a, b, terms = int(settings["a"]), int(settings["b"]), int(settings["terms"])
+        limit = problem.out_format.exact_integer_limit - sizing.epilogue_size(problem, _EPILOGUE)
+        largest = a * b * max(1, abs(dyadic(problem.alpha)[0]))
+        rounded = math.exp(sizing.log_two_sided_tail(min(terms, problem.k), largest, limit))
+        seen = (1 - 1 / (2 * a)) * (1 - 1 / (2 * b))
+        return max(0.0, seen - rounded) / sizing.blocks_of(problem.k, terms)
+
+    def _within(self, problem: Matmul, *, declared: bool) -> Settings:
+        """Sizes for which no partial sum leaves the budget."""
+        room = sizing.room_for_products(problem, declared=declared, epilogue=_EPILOGUE)
+        share = room // max(problem.k, 1)
+        a = max(1, min(math.isqrt(share), sizing.integer_limit(problem.a_format), _MOST))
+        b = max(1, min(share // a, sizing.integer_limit(problem.b_format), _MOST))
+        terms = problem.k if share else max(1, room)
+        return self._settings(problem, a, b, terms)
+
+    def _unrounded_as_a_rule(self, problem: Matmul) -> list[Settings]:
+        """
+        Sizes within the accumulator's budget.
+
+        Sums of random signs grow like the root of k, so that results rarely leave the integers
+        of the output format although the sum of |terms| may.
+        """
+        room = sizing.room_for_products(problem, declared=True, epilogue=_EPILOGUE)
+        found = [self._within(problem, declared=True)]
+        for a in (2**e for e in range(11)):
+            for b in (a, 2 * a):
+                fits = a <= sizing.integer_limit(problem.a_format) and b <= sizing.integer_limit(problem.b_format)
+                if fits and problem.k * a * b <= room:
+                    found.append(self._settings(problem, a, b, problem.k))
+        return found
+
+    @staticmethod
+    def _settings(problem: Matmul, a: int, b: int, terms: int) -> Settings:
+        reach = terms * a * b * max(1, abs(dyadic(problem.alpha)[0])) + sizing.epilogue_size(problem, _EPILOGUE)
+        exponents = sizing.place(problem, (a, b), (0, 0), reach)
+        return {"a": a, "b": b, "a_exponent": exponents[0], "b_exponent": exponents[1], "terms": terms}

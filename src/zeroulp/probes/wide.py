@@ -1,0 +1,122 @@
+"""
+Full significands against small integers: the accumulator's budget, filled.
+
+One operand holds odd integers with all the significant bits of its format, the other small
+signed integers sized so that the sums of moduli fill the budget of the declared accumulator;
+then the roles are exchanged. A narrower accumulator, partial sums stored in the output format,
+operands cut to fewer bits and a wrong final rounding all lose bits that are there to be lost.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zeroulp.exactness import Lattice, dyadic
+from zeroulp.probes import sizing
+from zeroulp.probes.base import Options, Settings, register
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zeroulp.draw import Seed, Stream
+    from zeroulp.encoding import Array
+    from zeroulp.exactness import Family
+    from zeroulp.formats import Format
+    from zeroulp.problem import Matmul
+    from zeroulp.problem.layout import Shape
+
+_EPILOGUE = 2
+_NARROWEST = 3  # significant bits below which an odd integer is no longer wide
+
+
+@register
+class Wide:
+    """Odd integers of ``width`` bits against {±1, ..., ±span}; ``side`` says which operand is wide."""
+
+    name = "wide"
+    purpose = "full significands that fill the accumulator: narrow accumulators, cut operands, rounding"
+    sees = ("precision-acc", "precision-splitk", "precision-input", "rounding", "layout", "k-tail")
+
+    def variants(self, problem: Matmul, options: Options) -> list[Settings]:
+        """
+        The wide operand is a, then b.
+
+        Where k terms leave no room for the full significand, two more have it, with as many
+        non-zero products as the budget allows.
+        """
+        found = [self._settings(problem, side, options, full=False) for side in ("a", "b")]
+        for settings, format_ in zip(tuple(found), (problem.a_format, problem.b_format), strict=True):
+            if int(settings["width"]) < _full_width(format_):
+                found.append(self._settings(problem, str(settings["side"]), options, full=True))
+        return found
+
+    def family(self, problem: Matmul, settings: Settings) -> Family:
+        """Lattices of the wide and the narrow operand."""
+        wide = Lattice(2 ** int(settings["width"]) - 1, int(settings["wide_exponent"]))
+        narrow = Lattice(int(settings["span"]), int(settings["span_exponent"]))
+        a, b = (wide, narrow) if settings["side"] == "a" else (narrow, wide)
+        return sizing.family(problem, a, b, int(settings["terms"]), epilogue=_EPILOGUE)
+
+    def draw(
+        self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]
+    ) -> dict[str, Array]:
+        """Odd integers with the leading bit set and a random sign; small integers without zero."""
+        drawn: dict[str, Array] = {}
+        for name in ("a", "b"):
+            stream = seed.stream(name)
+            if name == settings["side"]:
+                drawn[name] = _odd(stream, int(settings["width"]), shapes[name])
+            else:
+                drawn[name] = stream.signed(int(settings["span"]), shapes[name])
+        terms = int(settings["terms"])
+        block = seed.trial % sizing.blocks_of(problem.k, terms)
+        drawn["b"] = sizing.keep_block(problem, drawn["b"], seed, block, terms)
+        return drawn | sizing.draw_epilogue(problem, seed, shapes, magnitude=_EPILOGUE)
+
+    def detection(self, problem: Matmul, settings: Settings) -> float:
+        """As for ``signed`` where no result can round; otherwise no bound is claimed."""
+        width, span, terms = int(settings["width"]), int(settings["span"]), int(settings["terms"])
+        size = terms * (2**width - 1) * span * max(1, abs(dyadic(problem.alpha)[0]))
+        if size + sizing.epilogue_size(problem, _EPILOGUE) > problem.out_format.exact_integer_limit:
+            return 0.0
+        return (1 - 2.0 ** (1 - width)) * (1 - 1 / (2 * span)) / sizing.blocks_of(problem.k, terms)
+
+    @staticmethod
+    def _settings(problem: Matmul, side: str, options: Options, *, full: bool) -> Settings:
+        formats = (problem.a_format, problem.b_format)
+        wide, narrow = formats if side == "a" else formats[::-1]
+        room = sizing.room_for_products(problem, declared=options.declared, epilogue=_EPILOGUE)
+        k = max(problem.k, 1)
+        width = _full_width(wide)
+        while not full and width > _NARROWEST and k * (2**width - 1) > room:
+            width -= 1
+        terms = min(problem.k, max(1, room // (2**width - 1)))
+        span = max(1, min(room // (max(terms, 1) * (2**width - 1)), sizing.integer_limit(narrow)))
+        alpha = max(1, abs(dyadic(problem.alpha)[0]))
+        reach = terms * (2**width - 1) * span * alpha + sizing.epilogue_size(problem, _EPILOGUE)
+        sizes = (2**width - 1, span) if side == "a" else (span, 2**width - 1)
+        near_one = tuple(1 - size.bit_length() for size in sizes)
+        a, b = sizing.place(problem, sizes, (near_one[0], near_one[1]), reach)
+        wide_exponent, span_exponent = (a, b) if side == "a" else (b, a)
+        return {
+            "side": side,
+            "width": width,
+            "span": span,
+            "terms": terms,
+            "wide_exponent": wide_exponent,
+            "span_exponent": span_exponent,
+        }
+
+
+def _full_width(format_: Format) -> int:
+    """Significant bits of the widest odd integers of a format (31 at most: they are drawn as int32)."""
+    width = min(format_.precision, 31)
+    return width if 2**width - 1 <= format_.exact_integer_limit else width - 1
+
+
+def _odd(stream: Stream, width: int, shape: Shape) -> Array:
+    """Odd integers in ±[2**(width-1), 2**width)."""
+    half = 1 << (width - 2)
+    drawn = stream.signed(half, shape)  # ±1 .. ±half
+    magnitude = 2 * abs(drawn) - 1 + 2 * half
+    return magnitude * (1 - 2 * (drawn < 0))

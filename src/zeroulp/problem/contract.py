@@ -1,0 +1,89 @@
+"""
+The contract: what a correct kernel promises beyond the formula.
+
+Each clause is a word from a short list with a safe default. A certificate names the clause it
+leans on, and a report states them all, so that nobody is accused of breaking a promise that
+was not made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zeroulp.errors import ProblemError, UnknownNameError
+
+if TYPE_CHECKING:
+    from zeroulp.formats import Format
+
+CLAUSES: dict[str, tuple[str, ...]] = {
+    "accumulate": ("any", "float16", "float32", "float64", "int32"),
+    "rounding": ("ties-to-even", "ties-either"),
+    "subnormals": ("either", "preserve", "flush"),
+    "signed_zero": ("either", "strict"),
+    "nonfinite": ("ieee", "ignore"),
+}
+
+_ACCUMULATOR_BITS = {"float16": 11, "float32": 24, "float64": 53, "int32": 31}
+_NARROW_PRODUCT_BITS = 14  # what float32 sums keep where 8-bit operands are multiplied (Ada, Hopper)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contract:
+    """
+    The clauses of a contract.
+
+    Args:
+        accumulate: The least precise accumulator allowed, followed by one rounding to the
+            output; ``"any"`` allows one as precise as the output, and partial sums stored in it.
+        accumulator_precision: Significand bits that sums keep, where the safe value for the
+            operands is not the one promised (14 for 8-bit floating-point operands, whose
+            products some units align to 13 fraction bits; else that of ``accumulate``).
+        rounding: What happens halfway between two outputs.
+        subnormals: Whether subnormal numbers are kept, flushed, or either.
+        signed_zero: Whether the sign of a zero counts.
+        nonfinite: Whether NaN and infinities must propagate.
+        saturate: Whether overflow gives the largest finite number.
+    """
+
+    accumulate: str = "float32"
+    accumulator_precision: int | None = None
+    rounding: str = "ties-to-even"
+    subnormals: str = "either"
+    signed_zero: str = "either"
+    nonfinite: str = "ieee"
+    saturate: bool = False
+
+    def __post_init__(self) -> None:
+        for clause, words in CLAUSES.items():
+            word = getattr(self, clause)
+            if word not in words:
+                raise UnknownNameError(f"value for the clause {clause}", word, words)
+        bits = self.accumulator_precision
+        if bits is not None and not (isinstance(bits, int) and 1 <= bits <= 53):
+            raise ProblemError(
+                f"accumulator_precision={bits!r} is no number of significand bits",
+                do="pass an integer from 1 to 53, or leave it out",
+            )
+
+    def sum_bits(self, a: Format, b: Format, out: Format) -> int:
+        """Significand bits that every partial sum is sure to keep, for these formats."""
+        declared = _ACCUMULATOR_BITS.get(self.accumulate, out.precision)
+        if self.accumulator_precision is not None:
+            return min(declared, self.accumulator_precision)
+        if _is_narrow(a) and _is_narrow(b) and self.accumulate in ("any", "float32"):
+            return min(declared, _NARROW_PRODUCT_BITS)
+        return declared
+
+    def sentence(self) -> str:
+        """The clauses about precision, in words."""
+        if self.accumulate == "any":
+            sums = "sums in any format as precise as the output"
+        else:
+            sums = f"sums in {self.accumulate}, one rounding"
+        ties = "ties to even" if self.rounding == "ties-to-even" else "ties either way"
+        return f"{sums}, {ties}"
+
+
+def _is_narrow(format_: Format) -> bool:
+    return format_.bits <= 8 and not format_.is_integer

@@ -1,0 +1,130 @@
+"""The expected result: product and epilogue in integers, one rounding to the output's format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zeroulp import encoding
+from zeroulp.exactness import Certificate, Family, dyadic
+from zeroulp.reference.product import exact_product
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from zeroulp.encoding import Array
+    from zeroulp.problem import Matmul
+
+
+@dataclass(frozen=True)
+class Expected:
+    """
+    What every correct kernel must return.
+
+    Args:
+        codes: (*batch, m, n) encodings.
+        also: Two further encodings allowed at each position (ties under ``"ties-either"``), or None.
+        compared: Which positions are compared, or None for all.
+        zero_sign: Where the sign of a zero is determined, or None for nowhere.
+        rounded: Whether some compared result was rounded.
+    """
+
+    codes: Array
+    also: tuple[Array, Array] | None
+    compared: NDArray[np.bool_] | None
+    zero_sign: NDArray[np.bool_] | None
+    rounded: bool
+
+    @property
+    def share_compared(self) -> float:
+        """Share of positions that are compared."""
+        if self.compared is None or self.compared.size == 0:
+            return 1.0
+        return float(np.count_nonzero(self.compared)) / self.compared.size
+
+
+def expected_result(
+    problem: Matmul, family: Family, certificate: Certificate, integers: Mapping[str, Array]
+) -> Expected:
+    """
+    The result of *problem* on operands given in quanta of *family*.
+
+    Args:
+        problem: Sizes, epilogue and output format.
+        family: The lattices that *integers* count in.
+        certificate: One that holds.
+        integers: Elements of a, b, and c and bias where there are any, as the kernel gets them.
+
+    Exactness:
+        All arithmetic is on integers below 2^63; `encoding.round_integers` rounds once.
+    """
+    total = total_in_quanta(problem, family, certificate, integers)
+    format_ = problem.out_format
+    codes = encoding.round_integers(total, certificate.quantum_exponent, format_, saturate=problem.saturate)
+    compared = None
+    if family.masked:
+        moduli = total_in_quanta(problem, family, certificate, integers, moduli=True)
+        compared = moduli <= certificate.budget
+    rounded = certificate.theorem == "round-once"
+    also = None
+    if rounded and problem.rounding == "ties-either":
+        also = _neighbours(total, certificate.quantum_exponent, codes, problem)
+    sign = None
+    if problem.signed_zero == "strict":
+        sign = total_in_quanta(problem, family, certificate, integers, moduli=True) > 0
+    return Expected(codes, also, compared, sign, rounded)
+
+
+def total_in_quanta(
+    problem: Matmul,
+    family: Family,
+    certificate: Certificate,
+    integers: Mapping[str, Array],
+    *,
+    moduli: bool = False,
+) -> NDArray[np.int64]:
+    """The exact ``alpha a b + beta c + bias`` in quanta of the certificate (or the sum of |terms|)."""
+    size = np.abs if moduli else np.asarray
+    a, b = size(integers["a"]), size(integers["b"])
+    a = np.swapaxes(a, -1, -2) if problem.transpose_a else a
+    b = np.swapaxes(b, -1, -2) if problem.transpose_b else b
+    bound = problem.k * family.a.magnitude * family.b.magnitude
+    if family.terms < problem.k:
+        bound = family.terms * family.a.magnitude * family.b.magnitude
+    quantum = certificate.quantum_exponent
+    j, i = dyadic(problem.alpha)
+    own = family.a.exponent + family.b.exponent + i
+    total = exact_product(a, b, bound) * _scale(j, own - quantum, moduli=moduli)
+    if family.c is not None:
+        j, i = dyadic(problem.beta)
+        scale = _scale(j, family.c.exponent + i - quantum, moduli=moduli)
+        total = total + size(integers["c"]).astype(np.int64) * scale
+    if family.bias is not None:
+        scale = _scale(1, family.bias.exponent - quantum, moduli=moduli)
+        total = total + size(integers["bias"]).astype(np.int64) * scale
+    return total
+
+
+def _scale(j: int, shift: int, *, moduli: bool) -> np.int64:
+    return np.int64((abs(j) if moduli else j) << max(shift, 0))
+
+
+def _neighbours(total: NDArray[np.int64], exponent: int, codes: Array, problem: Matmul) -> tuple[Array, Array]:
+    """
+    The encodings just below and above a tie; elsewhere the rounded result itself.
+
+    A quarter of a quantum up or down breaks a tie and moves nothing else: ties are multiples of
+    the quantum, so any other result is at least one quantum away from them.
+    """
+    format_ = problem.out_format
+    exact = encoding.decode(codes, format_) == np.ldexp(total.astype(np.float64), exponent)
+    nudged = (
+        encoding.round_integers(4 * total + nudge, exponent - 2, format_, saturate=problem.saturate)
+        for nudge in (-1, 1)
+    )
+    low, high = (np.where(exact, codes, other) for other in nudged)
+    return low, high
