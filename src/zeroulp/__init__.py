@@ -1,3 +1,49 @@
-"""zeroulp: tell whether a matmul kernel is numerically correct, by exact match, without a tolerance."""
+"""
+Tell whether a matmul kernel is numerically correct, by exact match, without a tolerance.
 
-__version__ = "0.1.0"
+The kernel is fed inputs for which every correct kernel returns the same bits in any summation
+order; the bits are worked out independently and compared.
+
+    >>> import zeroulp
+    >>> problem = zeroulp.Matmul(m=16, n=16, k=64, a="float16")
+    >>> zeroulp.check(lambda a, b: (a.astype("f4") @ b.astype("f4")).astype("f2"), problem).verdict.value
+    'CORRECT'
+"""
+
+from zeroulp.checks import assert_correct, check, replay
+from zeroulp.errors import KernelError, KernelIncorrectError, UsageError, ZeroulpError
+from zeroulp.exactness import Certificate, Family, Lattice, certify
+from zeroulp.formats import Format, format_named
+from zeroulp.plan import Plan, make_plan
+from zeroulp.problem import Contract, Matmul
+from zeroulp.report import Finding, Report, Verdict, from_json, to_json
+from zeroulp.version import __version__
+
+KernelIncorrect = KernelIncorrectError
+
+__all__ = [
+    "Certificate",
+    "Contract",
+    "Family",
+    "Finding",
+    "Format",
+    "KernelError",
+    "KernelIncorrect",
+    "KernelIncorrectError",
+    "Lattice",
+    "Matmul",
+    "Plan",
+    "Report",
+    "UsageError",
+    "Verdict",
+    "ZeroulpError",
+    "__version__",
+    "assert_correct",
+    "certify",
+    "check",
+    "format_named",
+    "from_json",
+    "make_plan",
+    "replay",
+    "to_json",
+]

@@ -328,4 +328,5 @@ def ulp_distance(actual: Array, expected: Array, format_: Format) -> NDArray[np.
     """
     a, b = ordinals(actual, format_), ordinals(expected, format_)
     low, high = np.minimum(a, b), np.maximum(a, b)
-    return np.asarray(high.view(np.uint64) - low.view(np.uint64))
+    with np.errstate(over="ignore"):  # the difference of two's complements, modulo 2^64
+        return np.asarray(high.view(np.uint64) - low.view(np.uint64))

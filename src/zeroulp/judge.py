@@ -8,6 +8,7 @@ forgiven, and no tolerance enters.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,8 @@ class Value:
         number = float(encoding.decode(codes, format_)[0])
         text = str(int(number)) if number.is_integer() and abs(number) < 1e16 else repr(number)
         sign = "-" if number == 0 and np.signbit(number) else ""
-        return cls(sign + text, number.hex(), f"0x{int(code):0{codes.dtype.itemsize * 2}x}")
+        hexadecimal = re.sub(r"\.?0*p", "p", number.hex())  # 0x1.f80...0p+5 is 0x1.f8p+5
+        return cls(sign + text, hexadecimal, f"0x{int(code):0{codes.dtype.itemsize * 2}x}")
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ def judge(actual: Array, expected: Expected, format_: Format) -> Outcome:
     codes = actual[first], expected.codes[first]
     nans = encoding.is_nan(actual, format_) & ~encoding.is_nan(expected.codes, format_)
     either_nan = any(encoding.is_nan(np.asarray([code]), format_)[0] for code in codes)
-    ulps = None if either_nan else int(encoding.ulp_distance(*(np.asarray([c]) for c in codes), format_)[0])
+    ulps = None if either_nan else int(encoding.ulp_distance(np.asarray(codes[0]), np.asarray(codes[1]), format_))
     return Differs(
         first=first,
         expected=Value.of(codes[1], format_),

@@ -17,7 +17,7 @@ from zeroulp.probes import TABLE, Options, probe_named
 from zeroulp.problem import LAYOUTS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from zeroulp.probes.base import Settings
     from zeroulp.problem import Matmul
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_CALLS = 30
 """A plan that nobody asked to be longer calls the kernel about this often."""
 
-_ORDER = ("binary", "fractional", "signed", "wide")
+_ORDER = ("signed", "wide", "binary", "fractional")
 _BOUNDED = ("signed", "wide", "fractional", "binary")  # whose trials are multiplied, best first
 
 
@@ -126,24 +126,27 @@ def make_plan(
     counts = _counts(problem, drafts, escape_probability, trials)
     repeats = 1 if repeat is None else repeat
     result: list[Trial] = []
-    for name in (name for name in names if name in drafts.variants):
-        variants = drafts.variants[name]
-        for i in range(counts[name]):
-            settings, certificate = variants[i % len(variants)]
-            calls = 1 + (repeats if i == 0 else 0)
-            index = len(result)
-            result.append(Trial(index, name, settings, certificate, layouts_of(problem, index), calls))
+    for i, name in _turns([name for name in names if name in drafts.variants], counts):
+        settings, certificate = drafts.variants[name][i % len(drafts.variants[name])]
+        calls = 1 + (repeats if i == 0 else 0)
+        index = len(result)
+        result.append(Trial(index, name, settings, certificate, layouts_of(problem, index), calls))
     return Plan(problem, tuple(result), tuple(drafts.skipped), _escape(problem, result), escape_probability)
 
 
-def trial_of(problem: Matmul, probe: str, index: int, *, variant: int = 0, declared: bool = False) -> Trial | None:
-    """A single trial outside the plan (to name a fault), or None if it has no certificate."""
-    drafts = _draft(problem, [probe], Options(declared=declared))
-    variants = drafts.variants.get(probe)
-    if not variants:
-        return None
-    settings, certificate = variants[variant % len(variants)]
-    return Trial(index, probe, settings, certificate, layouts_of(problem, 0), 1)
+def _turns(names: Sequence[str], counts: dict[str, int]) -> Iterator[tuple[int, str]]:
+    """The probes in turn, so that each kind of input comes early: (how many before, name)."""
+    for i in range(max((counts[name] for name in names), default=0)):
+        yield from ((i, name) for name in names if i < counts[name])
+
+
+def trials_of(problem: Matmul, probe: str, options: Options, *, first_index: int, most: int) -> list[Trial]:
+    """Trials outside a plan, to name a fault: one of each certified variant, *most* at most."""
+    variants = _draft(problem, [probe], options).variants.get(probe, [])
+    return [
+        Trial(first_index + i, probe, settings, certificate, layouts_of(problem, 0))
+        for i, (settings, certificate) in enumerate(variants[:most])
+    ]
 
 
 def _check_numbers(escape: float, trials: int | None, p_zero: float | None, repeat: int | None) -> None:
@@ -222,7 +225,8 @@ def layouts_of(problem: Matmul, index: int) -> dict[str, str]:
         inputs = dict.fromkeys(operands, problem.layouts)
         return inputs | {"out": "contiguous" if problem.layouts == "broadcast" else problem.layouts}
     names = list(LAYOUTS)
-    chosen = {name: names[(index * (2 * i + 1)) % len(names)] for i, name in enumerate(operands)}
+    rounds, count = index // len(names), len(names)
+    chosen = {name: names[(index * (1 if i % 2 == 0 else 5) + rounds * i) % count] for i, name in enumerate(operands)}
     outputs = [name for name in names if not LAYOUTS[name].broadcast]
     return chosen | {"out": outputs[index % len(outputs)]}
 

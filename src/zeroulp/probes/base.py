@@ -28,10 +28,16 @@ class Options:
     Args:
         p_zero: Probability of a zero in ``binary`` and ``fractional``; None: derived.
         declared: Whether probes may lean on the accumulator that the contract declares.
+        bits: Stay within sums of this many bits, whatever the contract allows; None: no such limit.
+        terms: At most this many non-zero products for each output; None: no such limit.
+        width: Operands of at most this many significant bits in ``wide``; None: no such limit.
     """
 
     p_zero: float | None = None
     declared: bool = True
+    bits: int | None = None
+    terms: int | None = None
+    width: int | None = None
 
 
 class Probe(Protocol):

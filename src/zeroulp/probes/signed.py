@@ -39,7 +39,7 @@ class Signed:
 
     def variants(self, problem: Matmul, options: Options) -> list[Settings]:
         """The sizes that see most; one variant per block of k."""
-        candidates = [self._within(problem, declared=False)]
+        candidates = [self._within(problem, declared=False, bits=options.bits)]
         if options.declared:
             candidates += self._unrounded_as_a_rule(problem)
         best = max(candidates, key=lambda settings: self.detection(problem, settings))
@@ -75,9 +75,11 @@ class Signed:
         seen = (1 - 1 / (2 * a)) * (1 - 1 / (2 * b))
         return max(0.0, seen - rounded) / sizing.blocks_of(problem.k, terms)
 
-    def _within(self, problem: Matmul, *, declared: bool) -> Settings:
-        """Sizes for which no partial sum leaves the budget."""
+    def _within(self, problem: Matmul, *, declared: bool, bits: int | None = None) -> Settings:
+        """Sizes for which no partial sum leaves the budget (or *bits*, if that is less)."""
         room = sizing.room_for_products(problem, declared=declared, epilogue=_EPILOGUE)
+        if bits is not None:
+            room = min(room, max(1, 2**bits - sizing.epilogue_size(problem, _EPILOGUE)))
         share = room // max(problem.k, 1)
         a = max(1, min(math.isqrt(share), sizing.integer_limit(problem.a_format), _MOST))
         b = max(1, min(share // a, sizing.integer_limit(problem.b_format), _MOST))

@@ -31,7 +31,7 @@ _NARROWEST = 3  # significant bits below which an odd integer is no longer wide
 
 @register
 class Wide:
-    """Odd integers of ``width`` bits against {±1, ..., ±span}; ``side`` says which operand is wide."""
+    """Odd integers of ``width`` bits on one ``side`` against {±1, ..., ±span}; ``alike``: no signs."""
 
     name = "wide"
     purpose = "full significands that fill the accumulator: narrow accumulators, cut operands, rounding"
@@ -39,16 +39,23 @@ class Wide:
 
     def variants(self, problem: Matmul, options: Options) -> list[Settings]:
         """
-        The wide operand is a, then b.
+        The wide operand is a, then b, then a with all signs alike, so that sums grow to the budget.
 
         Where k terms leave no room for the full significand, two more have it, with as many
         non-zero products as the budget allows.
         """
+        if options.terms is not None:
+            return [self._settings(problem, side, options, full=True) for side in ("a", "b")]
+        if options.width is not None:
+            return [self._settings(problem, "a", options, full=False, alike=True)]
         found = [self._settings(problem, side, options, full=False) for side in ("a", "b")]
-        for settings, format_ in zip(tuple(found), (problem.a_format, problem.b_format), strict=True):
-            if int(settings["width"]) < _full_width(format_):
-                found.append(self._settings(problem, str(settings["side"]), options, full=True))
-        return found
+        alike = self._settings(problem, "a", options, full=False, alike=True)
+        full = [
+            self._settings(problem, side, options, full=True)
+            for side, format_, own in zip("ab", (problem.a_format, problem.b_format), found, strict=True)
+            if int(own["width"]) < _full_width(format_)
+        ]
+        return [*found, alike, *full]
 
     def family(self, problem: Matmul, settings: Settings) -> Family:
         """Lattices of the wide and the narrow operand."""
@@ -71,6 +78,8 @@ class Wide:
         terms = int(settings["terms"])
         block = seed.trial % sizing.blocks_of(problem.k, terms)
         drawn["b"] = sizing.keep_block(problem, drawn["b"], seed, block, terms)
+        if settings["alike"]:
+            drawn = {name: abs(integers) for name, integers in drawn.items()}
         return drawn | sizing.draw_epilogue(problem, seed, shapes, magnitude=_EPILOGUE)
 
     def detection(self, problem: Matmul, settings: Settings) -> float:
@@ -79,19 +88,25 @@ class Wide:
         size = terms * (2**width - 1) * span * max(1, abs(dyadic(problem.alpha)[0]))
         if size + sizing.epilogue_size(problem, _EPILOGUE) > problem.out_format.exact_integer_limit:
             return 0.0
-        return (1 - 2.0 ** (1 - width)) * (1 - 1 / (2 * span)) / sizing.blocks_of(problem.k, terms)
+        signs = 1 if settings["alike"] else 2
+        wide, narrow = 1 / (signs * 2.0 ** (width - 2)), 1 / (signs * span)
+        return max(0.0, (1 - wide) * (1 - narrow)) / sizing.blocks_of(problem.k, terms)
 
     @staticmethod
-    def _settings(problem: Matmul, side: str, options: Options, *, full: bool) -> Settings:
+    def _settings(problem: Matmul, side: str, options: Options, *, full: bool, alike: bool = False) -> Settings:
         formats = (problem.a_format, problem.b_format)
         wide, narrow = formats if side == "a" else formats[::-1]
         room = sizing.room_for_products(problem, declared=options.declared, epilogue=_EPILOGUE)
         k = max(problem.k, 1)
-        width = _full_width(wide)
+        width = min(_full_width(wide), options.width or 31)
         while not full and width > _NARROWEST and k * (2**width - 1) > room:
             width -= 1
-        terms = min(problem.k, max(1, room // (2**width - 1)))
+        terms = min(problem.k, max(1, room // (2**width - 1)), options.terms or problem.k)
         span = max(1, min(room // (max(terms, 1) * (2**width - 1)), sizing.integer_limit(narrow)))
+        if options.terms is not None:
+            span = 1
+        if options.width is not None:
+            span = min(span, 2**options.width - 1)
         alpha = max(1, abs(dyadic(problem.alpha)[0]))
         reach = terms * (2**width - 1) * span * alpha + sizing.epilogue_size(problem, _EPILOGUE)
         sizes = (2**width - 1, span) if side == "a" else (span, 2**width - 1)
@@ -100,6 +115,7 @@ class Wide:
         wide_exponent, span_exponent = (a, b) if side == "a" else (b, a)
         return {
             "side": side,
+            "alike": alike,
             "width": width,
             "span": span,
             "terms": terms,

@@ -109,8 +109,8 @@ def total_in_quanta(
     return total
 
 
-def _scale(j: int, shift: int, *, moduli: bool) -> np.int64:
-    return np.int64((abs(j) if moduli else j) << max(shift, 0))
+def _scale(j: int, shift: int, *, moduli: bool) -> int:
+    return (abs(j) if moduli else j) << max(shift, 0)
 
 
 def _neighbours(total: NDArray[np.int64], exponent: int, codes: Array, problem: Matmul) -> tuple[Array, Array]:

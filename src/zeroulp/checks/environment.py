@@ -1,0 +1,45 @@
+"""Versions and machine, as far as they can explain a difference between two runs."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+
+from zeroulp.version import __version__
+
+
+def describe_environment(framework_versions: dict[str, str]) -> dict[str, str]:
+    """What a report says of where it was made."""
+    return {
+        "zeroulp": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "ml_dtypes": str(ml_dtypes.__version__),
+        **framework_versions,
+        "platform": f"{platform.system()} {platform.machine()}",
+        "cpu": _cpu(),
+        "cores": str(os.cpu_count() or 0),
+        **_gpu(),
+    }
+
+
+def _cpu() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor()
+
+
+def _gpu() -> dict[str, str]:
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return {}
+    return {"gpu": str(torch.cuda.get_device_name())}

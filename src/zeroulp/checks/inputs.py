@@ -1,0 +1,93 @@
+"""A trial's operands: drawn, encoded, and the expected result that belongs to them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zeroulp import encoding
+from zeroulp.draw import Seed
+from zeroulp.probes import probe_named
+from zeroulp.problem import LAYOUTS
+from zeroulp.reference import Expected, expected_result
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zeroulp.encoding import Array
+    from zeroulp.exactness import Family, Lattice
+    from zeroulp.formats import Format
+    from zeroulp.plan import Trial
+    from zeroulp.problem import Matmul
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """
+    What one trial feeds a kernel.
+
+    Args:
+        trial: The trial.
+        family: The lattices that *integers* count in.
+        integers: Elements of each operand in quanta, in its full shape.
+        codes: Encodings of each operand; an axis of stride 0 has extent 1.
+    """
+
+    trial: Trial
+    family: Family
+    integers: Mapping[str, Array]
+    codes: Mapping[str, Array]
+
+    def expected(self, problem: Matmul) -> Expected:
+        """What every correct kernel returns for them."""
+        return expected_result(problem, self.family, self.trial.certificate, self.integers)
+
+
+def draw_inputs(problem: Matmul, trial: Trial, seed: int) -> Inputs:
+    """The operands of *trial*: the same bits for the same seed, everywhere."""
+    probe = probe_named(trial.probe)
+    family = probe.family(problem, trial.settings)
+    full = {operand.name: operand.shape for operand in problem.operands}
+    drawn_shapes = {
+        name: (1, *shape[1:]) if LAYOUTS[trial.layouts[name]].broadcast and shape[0] else shape
+        for name, shape in full.items()
+    }
+    integers = probe.draw(problem, trial.settings, Seed(seed, trial.index), drawn_shapes)
+    lattices = family.lattices()
+    codes = {
+        operand.name: encode(integers[operand.name], lattices[operand.name], operand.format)
+        for operand in problem.operands
+    }
+    return Inputs(trial, family, {name: np.broadcast_to(integers[name], full[name]) for name in full}, codes)
+
+
+def encode(integers: Array, lattice: Lattice, format_: Format) -> Array:
+    """
+    Encodings of ``integers * 2**exponent``.
+
+    Exactness:
+        Each is a number of the format (the certificate says so), and the float32 or float64 on
+        the way holds it exactly, so that no conversion rounds.
+    """
+    dtype = encoding.storage_dtype(format_)
+    if format_.is_integer:
+        return encoding.bits_of((integers << lattice.exponent).astype(dtype))
+    narrow = lattice.magnitude <= 2**24 and -120 < lattice.exponent < 100 and format_.bits <= 32
+    work = np.float32 if narrow else np.float64
+    values = integers.astype(work)
+    if lattice.exponent:
+        values *= work(2.0**lattice.exponent)
+    return encoding.bits_of(values.astype(dtype, copy=False))
+
+
+def digest(inputs: Inputs, expected: Expected) -> str:
+    """A hash of all input and expected bits, to tell whether two trials are the same."""
+    hashed = hashlib.blake2b(digest_size=16)
+    for name in sorted(inputs.codes):
+        hashed.update(name.encode())
+        hashed.update(np.ascontiguousarray(inputs.codes[name]).data)
+    hashed.update(np.ascontiguousarray(expected.codes).data)
+    return hashed.hexdigest()

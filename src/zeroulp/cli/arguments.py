@@ -1,0 +1,130 @@
+"""Options that several commands share, and the problem that they describe."""
+
+from __future__ import annotations
+
+import importlib.util
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zeroulp.errors import UsageError
+from zeroulp.problem import LAYOUTS, Matmul
+from zeroulp.problem.contract import CLAUSES
+
+if TYPE_CHECKING:
+    import argparse
+
+_PROBLEM = (
+    ("m", int, "rows of the output"),
+    ("n", int, "columns of the output"),
+    ("k", int, "length of the sums"),
+)
+
+
+def add_problem_options(parser: argparse.ArgumentParser) -> None:
+    """Everything that describes the problem and its contract."""
+    group = parser.add_argument_group("the problem: out = alpha a @ b + beta c + bias")
+    for name, kind, text in _PROBLEM:
+        group.add_argument(f"-{name}", type=kind, metavar=name.upper(), help=text)
+    group.add_argument("--batch", type=int, nargs="+", metavar="SIZE", help="leading dimensions")
+    for name, text in (("a", "float16, bf16, fp32, e4m3, int8, ..."), ("b", "default: as a"), ("out", "default: as a")):
+        group.add_argument(f"--{name}", metavar="FORMAT", help=f"format of {name}: {text}")
+    group.add_argument("--transpose-a", action="store_true", default=None, help="a is given as (k, m)")
+    group.add_argument("--transpose-b", action="store_true", default=None, help="b is given as (n, k)")
+    group.add_argument("--alpha", type=float, help="factor of the product (default: 1)")
+    group.add_argument("--beta", type=float, help="factor of c, a further operand (default: 0)")
+    group.add_argument("--bias", metavar="FORMAT", help="format of a bias of shape (n,), a further operand")
+    names = [*LAYOUTS, "any"]
+    group.add_argument("--layouts", metavar="LAYOUT", help=f"memory layout: {', '.join(names)} (default: contiguous)")
+    group.add_argument("--problem", metavar="FILE.py", help="a Python file that defines `problem` instead")
+    contract = parser.add_argument_group("the contract")
+    for clause, words in CLAUSES.items():
+        contract.add_argument(f"--{clause.replace('_', '-')}", metavar="|".join(words), help=f"clause {clause}")
+    contract.add_argument("--accumulator-precision", type=int, metavar="BITS", help="bits that sums keep")
+    contract.add_argument("--saturate", action="store_true", default=None, help="overflow gives the largest number")
+
+
+def add_plan_options(parser: argparse.ArgumentParser) -> None:
+    """Which trials."""
+    group = parser.add_argument_group("the trials")
+    group.add_argument("--probe", action="append", metavar="NAME", help="use this probe (again for more; default: all)")
+    group.add_argument("--trials", type=int, metavar="N", help="this many trials of each probe")
+    group.add_argument("--p-zero", type=float, metavar="P", help="probability of a zero in binary and fractional")
+    group.add_argument(
+        "--escape-probability", type=float, default=1e-9, metavar="P", help="wished bound (default: 1e-9)"
+    )
+    group.add_argument("--repeat", type=int, metavar="N", help="further calls on one unchanged input (default: 1)")
+
+
+def add_kernel_options(parser: argparse.ArgumentParser) -> None:
+    """Which kernel, and where it runs."""
+    parser.add_argument(
+        "kernel", metavar="KERNEL", help="file.py:function, package.module:function or library.so:symbol"
+    )
+    group = parser.add_argument_group("the kernel")
+    group.add_argument("--framework", metavar="NAME", help="numpy or torch (default: found from its module)")
+    group.add_argument("--signature", metavar="ROLES", help="of a C symbol: 'a, b, out, m, n, k, lda, ldb, ldout'")
+    group.add_argument("--destination-passing", action="store_true", help="it writes into a last argument out")
+    add_isolation_options(parser)
+
+
+def add_isolation_options(parser: argparse.ArgumentParser) -> None:
+    """Where the kernel runs, and for how long."""
+    group = parser.add_argument_group("isolation")
+    group.add_argument("--isolate", choices=("process", "none"), default="process", help="default: process")
+    group.add_argument("--deadline", type=float, default=60.0, metavar="SECONDS", help="of one call (default: 60)")
+
+
+def add_common_options(parser: argparse.ArgumentParser) -> None:
+    """What every command has."""
+    parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
+
+
+def problem_from(arguments: argparse.Namespace) -> Matmul:
+    """
+    The problem that the options describe.
+
+    Raises:
+        UsageError: If sizes or formats are missing, or contradict each other.
+    """
+    given = {name: getattr(arguments, name) for name in _fields() if getattr(arguments, name, None) is not None}
+    if arguments.problem:
+        if given:
+            names = ", ".join(sorted(given))
+            raise UsageError(f"--problem and also {names}", do="say it in the file, or leave --problem out")
+        return problem_from_file(arguments.problem)
+    missing = [name for name in ("m", "n", "k") if name not in given]
+    if missing or "a" not in given:
+        wanted = [f"-{name}" for name in missing] + ([] if "a" in given else ["--a"])
+        raise UsageError(f"no {', '.join(wanted)}", do="for example: -m 512 -n 512 -k 4096 --a float16")
+    if "batch" in given:
+        given["batch"] = tuple(given["batch"])
+    return Matmul(**given)
+
+
+def _fields() -> tuple[str, ...]:
+    return (
+        *("m", "n", "k", "batch", "a", "b", "out", "transpose_a", "transpose_b", "alpha", "beta", "bias", "layouts"),
+        *CLAUSES,
+        *("accumulator_precision", "saturate"),
+    )
+
+
+def problem_from_file(path: str) -> Matmul:
+    """The value called ``problem`` in a Python file."""
+    file = Path(path)
+    if not file.exists():
+        raise UsageError(f"no file {path}", where=f"looked in {Path.cwd()}")
+    spec = importlib.util.spec_from_file_location("zeroulp_problem", file)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is no Python file", do="name it problem.py")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        raise UsageError(f"{path} cannot be imported: {error}", where=f"{last.filename}:{last.lineno}") from error
+    problem: Any = getattr(module, "problem", None)
+    if not isinstance(problem, Matmul):
+        raise UsageError(f"{path} defines no `problem`", do="problem = zeroulp.Matmul(m=..., n=..., k=..., a=...)")
+    return problem

@@ -1,0 +1,95 @@
+"""The only place that knows about terminals: tables, colour, a progress bar, files written whole."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zeroulp.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+_COLOURS = {"CORRECT": "32", "INCORRECT": "31", "INCONCLUSIVE": "33", "BROKEN": "31"}
+_PATIENCE_SECONDS = 1.0
+
+
+def show(text: str, *, to_stderr: bool = False) -> None:
+    """Print a text; the verdict at its start in colour, on a terminal."""
+    stream = sys.stderr if to_stderr else sys.stdout
+    word = text.split(maxsplit=1)[0] if text.strip() else ""
+    if word in _COLOURS and stream.isatty() and "NO_COLOR" not in os.environ:
+        text = text.replace(word, f"\033[1;{_COLOURS[word]}m{word}\033[0m", 1)
+    stream.write(text)
+    stream.flush()
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Rows in aligned columns."""
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    rule = ["-" * width for width in widths]
+    aligned = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in [head, rule, *rows]]
+    return "\n".join("  ".join(cells).rstrip() for cells in aligned) + "\n"
+
+
+def write_whole(path: str, text: str) -> None:
+    """Write a file so that it is there whole or not at all."""
+    target = Path(path)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(target)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise UsageError(f"{path} cannot be written", why=str(error), do="choose a directory that exists") from error
+
+
+def check_writable(path: str) -> None:
+    """Refuse a path that could not be written in the end, before the work is done."""
+    directory = Path(path).parent
+    if not directory.is_dir():
+        raise UsageError(f"{path} cannot be written", why=f"there is no directory {directory}")
+    if Path(path).is_dir():
+        raise UsageError(f"{path} cannot be written", why="it is a directory")
+
+
+class Progress:
+    """A progress bar on a terminal for anything that takes more than a second; silent elsewhere."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._started = time.monotonic()
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Progress:  # noqa: PYI034  (Self is not in typing before 3.11)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, done: int, total: int, what: str) -> None:
+        """Show that *done* of *total* steps are done, and what is next."""
+        if self._bar is None:
+            waiting = time.monotonic() - self._started
+            if waiting < _PATIENCE_SECONDS or not sys.stderr.isatty() or not self._start(total):
+                return
+        self._bar.update(self._task, completed=done, description=f"{self._title}: {what}")
+
+    def _start(self, total: int) -> bool:
+        try:
+            from rich.console import Console  # noqa: PLC0415
+            from rich.progress import Progress as Bar  # noqa: PLC0415
+        except ImportError:
+            return False
+        self._bar = Bar(console=Console(stderr=True), transient=True)
+        self._task = self._bar.add_task(self._title, total=total)
+        self._bar.start()
+        return True

@@ -1,0 +1,67 @@
+"""``zeroulp plan``: what would be tried, and why it is exact, without running anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zeroulp.checks.bench import block_size
+from zeroulp.cli import arguments as shared
+from zeroulp.cli.console import show, table
+from zeroulp.plan import Plan, make_plan
+from zeroulp.probes import probe_named
+from zeroulp.report.text import probability_text
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_command(commands: Any) -> None:
+    """Add ``plan`` to the command line."""
+    parser = commands.add_parser("plan", help="what would be tried and why it is exact, without running")
+    shared.add_problem_options(parser)
+    shared.add_plan_options(parser)
+    shared.add_common_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the plan."""
+    plan = make_plan(
+        shared.problem_from(arguments),
+        escape_probability=arguments.escape_probability,
+        trials=arguments.trials,
+        probes=arguments.probe,
+        p_zero=arguments.p_zero,
+        repeat=arguments.repeat,
+    )
+    show(render_plan(plan))
+    return 0 if plan.trials else 3
+
+
+def render_plan(plan: Plan) -> str:
+    """The plan as text."""
+    problem = plan.problem
+    sizes = " x ".join(str(size) for size in (*problem.batch, problem.m, problem.n, problem.k))
+    lines = [f"{len(plan.trials)} trials, {plan.calls} calls of a matmul of {sizes} ({problem.sentence()})", ""]
+    rows = []
+    for name in dict.fromkeys(trial.probe for trial in plan.trials):
+        own = [trial for trial in plan.trials if trial.probe == name]
+        sentences = list(dict.fromkeys(trial.certificate.sentence() for trial in own))
+        calls = sum(trial.calls for trial in own)
+        rows.append([name, str(len(own)), str(calls), sentences[0]])
+        rows += [["", "", "", sentence] for sentence in sentences[1:]]
+    lines += [table(["probe", "trials", "calls", "exact because"], rows)] if rows else []
+    lines += [f"  {name:<12}{probe_named(name).purpose}" for name in dict.fromkeys(t.probe for t in plan.trials)]
+    for skipped in plan.skipped:
+        lines += [f"  {skipped.probe:<12}not run: {skipped.reason}"]
+        lines += [f"  {'':<12}what would help: {skipped.remedy}"] if skipped.remedy else []
+    lines += ["", f"  escape probability < {probability_text(plan.escape_probability)} for any other bilinear form of"]
+    lines += ["  an output's row and column with whole-number weights" + _wish(plan)]
+    if plan.escape_probability >= 1:
+        lines[-2:] = ["  no bound on the escape probability is claimed for these trials"]
+    size = block_size(problem, [trial.layouts for trial in plan.trials], writes=True)
+    return "\n".join([*lines, f"  memory for operands, output and guards: {size / 2**20:.1f} MiB"]) + "\n"
+
+
+def _wish(plan: Plan) -> str:
+    return f" (wished: {plan.wished:g}; --trials N for more)" if plan.escape_probability > plan.wished else ""

@@ -1,0 +1,232 @@
+"""
+From differences to a sentence: what would a kernel have to do wrong to return these bits?
+
+Each hypothesis is another formula. It is tried at a few positions first, rounded as the
+reference is, and if it gives the kernel's bits at all of them, it is tried everywhere. This is
+advice: a verdict never depends on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from zeroulp import encoding
+from zeroulp.exactness import dyadic
+from zeroulp.judge import same
+from zeroulp.reference import exact_product
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from zeroulp.encoding import Array
+    from zeroulp.exactness import Certificate, Family
+    from zeroulp.problem import Matmul
+
+Formula: TypeAlias = "Callable[[Array, Array], Changed]"
+
+_WRONG_SAMPLES, _RIGHT_SAMPLES = 32, 8
+_TILES = (4, 8, 16, 32, 64, 128, 256)
+
+
+@dataclass(frozen=True)
+class Case:
+    """
+    A trial that went wrong.
+
+    Args:
+        problem: The problem.
+        family: The lattices that *integers* count in.
+        certificate: Of the trial.
+        integers: All operands, in quanta, as the kernel got them.
+        total: The exact result in quanta.
+        actual: Encodings that the kernel returned.
+        wrong: Where they differ from the expected ones.
+    """
+
+    problem: Matmul
+    family: Family
+    certificate: Certificate
+    integers: Mapping[str, Array]
+    total: Array
+    actual: Array
+    wrong: Array
+
+    def oriented(self) -> tuple[Array, Array]:
+        """A as (*batch, m, k) and b as (*batch, n, k): k is the last axis of both."""
+        a, b = self.integers["a"], self.integers["b"]
+        a = np.swapaxes(a, -1, -2) if self.problem.transpose_a else a
+        b = b if self.problem.transpose_b else np.swapaxes(b, -1, -2)
+        return a.astype(np.int64), b.astype(np.int64)
+
+    @property
+    def scale(self) -> int:
+        """Quanta of the result per quantum of a product."""
+        j, i = dyadic(self.problem.alpha)
+        return j << max(0, self.family.a.exponent + self.family.b.exponent + i - self.certificate.quantum_exponent)
+
+    def agrees(self, total: Array, finer: int, actual: Array) -> Array:
+        """Where a result in quanta, times 2**-finer, rounded as the reference rounds, has the kernel's bits."""
+        exponent, format_ = self.certificate.quantum_exponent - finer, self.problem.out_format
+        return same(actual, encoding.round_integers(total, exponent, format_, saturate=True), format_)
+
+
+@dataclass(frozen=True)
+class Changed:
+    """
+    Operands as a wrong formula has them, k last.
+
+    Args:
+        a: Elements in place of a's, in quanta of a.
+        b: Elements in place of b's, in quanta of b.
+        exponent: Base-2 exponent of a further factor of every product.
+        keeps_rest: Whether the epilogue is added.
+    """
+
+    a: Array
+    b: Array
+    exponent: int = 0
+    keeps_rest: bool = True
+
+    def combine(self, products: Array, rest: Array) -> tuple[Array, int]:
+        """Sum of products and epilogue in quanta 2**finer times finer, and *finer*."""
+        finer = max(0, -self.exponent)
+        total = products << max(0, self.exponent)
+        return total + (rest << finer if self.keeps_rest else 0), finer
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """Rows of a and columns of b, (s, k) each, with result and remainder at s positions."""
+
+    rows: Array
+    columns: Array
+    total: Array
+    rest: Array
+    actual: Array
+
+
+def explain(case: Case) -> str:
+    """What the kernel seems to compute instead, in a clause; an empty string if nothing fits."""
+    if case.problem.k == 0 or not case.wrong.any():
+        return ""
+    samples = _sample(case)
+    for found in (_lone_products, _ranges_of_k):
+        sentence = found(case, samples)
+        if sentence:
+            return sentence
+    for sentence, formula in _formulas(case):
+        changed = formula(samples.rows, samples.columns)
+        total = case.scale * np.sum(changed.a * changed.b, axis=-1)
+        fits = case.agrees(*changed.combine(total, samples.rest), samples.actual)
+        if fits.all() and _everywhere(case, formula):
+            return sentence
+    return ""
+
+
+def _sample(case: Case) -> _Samples:
+    wrong, right = np.argwhere(case.wrong), np.argwhere(~case.wrong)
+    places = np.concatenate([_spread(wrong, _WRONG_SAMPLES), _spread(right, _RIGHT_SAMPLES)])
+    index = tuple(places.T)
+    batch, row, column = index[:-2], index[-2], index[-1]
+    at_row, at_column = (*batch, row), (*batch, column)
+    a, b = case.oriented()
+    rows, columns = a[at_row], b[at_column]
+    total = case.total[index]
+    rest = total - case.scale * np.sum(rows * columns, axis=-1)
+    return _Samples(rows, columns, total, rest, case.actual[index])
+
+
+def _spread(places: Array, most: int) -> Array:
+    step = max(1, len(places) // most)
+    return places[::step][:most]
+
+
+def _lone_products(case: Case, samples: _Samples) -> str:
+    """One product left out or added twice, the same k in every wrong output."""
+    products = case.scale * samples.rows * samples.columns
+    wrong = slice(0, min(_WRONG_SAMPLES, int(np.count_nonzero(case.wrong))))
+    for sign, verb in ((-1, "leaves out"), (1, "counts twice")):
+        candidates = samples.total[wrong, None] + sign * products[wrong]
+        fits = case.agrees(candidates, 0, np.broadcast_to(samples.actual[wrong, None], candidates.shape)).all(axis=0)
+        if np.count_nonzero(fits) == 1:
+            k = int(np.argmax(fits))
+            last = ", the last one" if k == case.problem.k - 1 else ""
+            return f"{verb} the product k = {k} of {case.problem.k}{last}"
+    return ""
+
+
+def _ranges_of_k(case: Case, samples: _Samples) -> str:
+    """All products before or from some k on left out."""
+    k = case.problem.k
+    head = np.cumsum(case.scale * samples.rows * samples.columns, axis=-1)
+    wrong = slice(0, min(_WRONG_SAMPLES, int(np.count_nonzero(case.wrong))))
+    actual = np.broadcast_to(samples.actual[wrong, None], head[wrong].shape)
+    stops = np.asarray(case.agrees(samples.rest[wrong, None] + head[wrong], 0, actual).all(axis=0))
+    if stops[:-1].any():
+        first = int(np.argmax(stops)) + 1
+        return f"leaves out the products from k = {first} on, {k - first} of {k}"
+    starts = np.asarray(case.agrees(samples.total[wrong, None] - head[wrong], 0, actual).all(axis=0))
+    if starts[:-1].any():
+        return f"leaves out the first {int(np.argmax(starts)) + 1} of {k} products"
+    if starts.any():
+        return "returns the epilogue alone, without the product" if samples.rest.any() else "returns zeros"
+    return ""
+
+
+def _formulas(case: Case) -> Iterator[tuple[str, Formula]]:
+    """Other formulas for the sum, each with the clause that says it."""
+    k, family = case.problem.k, case.family
+    yield "multiplies by a twice: a*a*b", lambda a, b: Changed(a * a, b, family.a.exponent)
+    yield "multiplies by b twice: a*b*b", lambda a, b: Changed(a, b * b, family.b.exponent)
+    yield "uses the absolute value of a", lambda a, b: Changed(abs(a), b)
+    yield "uses the absolute value of b", lambda a, b: Changed(a, abs(b))
+    yield "uses the absolute values of a and b", lambda a, b: Changed(abs(a), abs(b))
+    yield "has the wrong sign", lambda a, b: Changed(-a, b)
+    yield "takes negative elements of a as zero", lambda a, b: Changed(np.maximum(a, 0), b)
+    yield "takes negative elements of b as zero", lambda a, b: Changed(a, np.maximum(b, 0))
+    yield "leaves out the epilogue (c or bias)", lambda a, b: Changed(a, b, keeps_rest=False)
+    for tile in _TILES:
+        if tile < k:
+            start = (k - 1) // tile * tile
+            for name in ("a", "b"):
+                clause = f"reads an old tile of {name} for the last {k - start} of {k} products (tiles of {tile})"
+                yield clause, _stale(name, start, tile)
+
+
+def _stale(name: str, start: int, tile: int) -> Formula:
+    def formula(a: Array, b: Array) -> Changed:
+        changed = (a if name == "a" else b).copy()
+        changed[..., start:] = changed[..., start - tile : start - tile + changed.shape[-1] - start]
+        return Changed(changed, b) if name == "a" else Changed(a, changed)
+
+    return formula
+
+
+def _everywhere(case: Case, formula: Formula) -> bool:
+    """Whether the formula gives the kernel's bits at every wrong position."""
+    a, b = case.oriented()
+    rest = case.total - case.scale * exact_product(a, np.swapaxes(b, -1, -2), 2**62)
+    changed = formula(a, b)
+    products = case.scale * exact_product(changed.a, np.swapaxes(changed.b, -1, -2), 2**62)
+    return bool(case.agrees(*changed.combine(products, rest), case.actual)[case.wrong].all())
+
+
+def whereabouts(case: Case) -> str:
+    """Where the wrong outputs are, in a clause."""
+    rows, columns = np.nonzero(case.wrong)[-2:]
+    if case.wrong.all():
+        return "in every output"
+    m, n = case.wrong.shape[-2:]
+    row_low, row_high, column_low, column_high = rows.min(), rows.max(), columns.min(), columns.max()
+    if row_low == row_high and m > 1:
+        return f"in row {row_low} only"
+    if column_low == column_high and n > 1:
+        return f"in column {column_low} only"
+    if column_low > 0 and column_high == n - 1 and row_high - row_low + 1 == m:
+        return f"in the last {n - column_low} columns only"
+    if row_low > 0 and row_high == m - 1 and column_high - column_low + 1 == n:
+        return f"in the last {m - row_low} rows only"
+    return f"in {np.count_nonzero(case.wrong):,} of {case.wrong.size:,} outputs"

@@ -1,0 +1,108 @@
+"""From a target such as ``file.py:function`` to a kernel that can be called."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zeroulp.errors import KernelNotFoundError, UsageError
+from zeroulp.kernels.frameworks import framework_named, framework_of
+from zeroulp.kernels.python import PythonKernel, call_guarded
+from zeroulp.kernels.shared_library import library_kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from zeroulp.kernels.spec import Kernel, KernelSpec
+    from zeroulp.problem import Matmul
+
+_LIBRARY_SUFFIXES = (".so", ".dylib", ".dll")
+
+
+def load(spec: KernelSpec, problem: Matmul) -> Kernel:
+    """
+    Find the kernel that *spec* means.
+
+    Raises:
+        UsageError: If it is malformed, or what it names does not exist.
+        KernelRaisedError: If its module raises when imported.
+    """
+    place, name = split_target(spec.target)
+    if place.endswith(_LIBRARY_SUFFIXES):
+        return library_kernel(place, name, spec.signature, problem)
+    if spec.signature:
+        raise UsageError("a signature for a Python function", do="leave it out; it is for C symbols")
+    module = _module_from_file(Path(place)) if place.endswith(".py") else _module_named(place)
+    function: Any = module
+    for part in name.split("."):
+        function = getattr(function, part, None)
+    if function is None:
+        public = [n for n, value in vars(module).items() if callable(value) and not n.startswith("_")]
+        raise KernelNotFoundError(f"{place} has no function {name!r}", do=f"it has: {', '.join(public) or 'none'}")
+    return wrap(function, spec, problem)
+
+
+def wrap(function: Callable[..., Any], spec: KernelSpec, problem: Matmul) -> Kernel:
+    """A function as a kernel for *problem*; its framework is found if *spec* names none."""
+    if not callable(function):
+        raise UsageError(f"{spec.target} is a {type(function).__name__}, not a function")
+    framework = framework_named(spec.framework or framework_of(function))
+    return PythonKernel(function, framework, problem, destination_passing=spec.destination_passing)
+
+
+def split_target(target: str) -> tuple[str, str]:
+    """The place and the name in ``place:name``. Raises UsageError if it is not of that form."""
+    place, colon, name = target.rpartition(":")
+    if not (place and colon and name):
+        raise UsageError(
+            f"{target!r} names no kernel",
+            do="write file.py:function, package.module:function or library.so:symbol",
+        )
+    return place, name
+
+
+def is_library(target: str) -> bool:
+    """Whether the target is a C symbol."""
+    return target.rpartition(":")[0].endswith(_LIBRARY_SUFFIXES)
+
+
+def _module_from_file(path: Path) -> ModuleType:
+    if not path.exists():
+        raise KernelNotFoundError(f"no file {path}", where=f"looked in {Path.cwd()}")
+    directory = str(path.resolve().parent)
+    if directory not in sys.path:
+        sys.path.insert(0, directory)
+    name = f"zeroulp_kernel_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    if spec is None or spec.loader is None:
+        raise KernelNotFoundError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # so that the file's own tools (Triton, inspect, pickle) find it
+    call_guarded(spec.loader.exec_module, module)
+    return module
+
+
+def _module_named(name: str) -> ModuleType:
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    top = name.partition(".")[0]
+    try:
+        found = importlib.util.find_spec(name)
+    except (ModuleNotFoundError, ValueError):
+        found = None
+    if found is None and name not in sys.modules:
+        why = f"{top} can be imported, {name} is not in it" if _exists(top) and top != name else ""
+        raise KernelNotFoundError(f"no module {name!r}", why=why, do="is it installed, or on PYTHONPATH?")
+    module: ModuleType = call_guarded(importlib.import_module, name)
+    return module
+
+
+def _exists(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ModuleNotFoundError, ValueError):
+        return False

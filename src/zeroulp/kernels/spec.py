@@ -1,0 +1,61 @@
+"""Which kernel is meant and how it is to be called, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zeroulp.encoding import Array
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """
+    Which kernel, and how to call it.
+
+    Args:
+        target: ``file.py:function``, ``package.module:function`` or ``library.so:symbol``; for a
+            function given in Python, how it would be written, or what it is called.
+        framework: What it eats: ``"numpy"``, ``"torch"``, ``"c"``; None: found from its module.
+        signature: Of a C symbol; see `zeroulp.kernels.signature`.
+        destination_passing: Whether it writes into a last argument instead of returning.
+    """
+
+    target: str
+    framework: str | None = None
+    signature: str | None = None
+    destination_passing: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for messages and reports."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> KernelSpec:
+        """The spec that `to_dict` described."""
+        return cls(**data)
+
+
+class Kernel(Protocol):
+    """A candidate, ready to be called on host arrays."""
+
+    framework: str
+
+    def __call__(self, operands: Sequence[Array], out: Array | None) -> Array:
+        """
+        Call it once.
+
+        Args:
+            operands: Arrays in the order of the problem's operands; shared, not copied.
+            out: Where to write, under destination passing (and for C); else None.
+
+        Returns:
+            What it returned, seen as a host array that shares its memory; *out* if it wrote there.
+
+        Raises:
+            KernelError: If it raised, or returned no array.
+        """
+        ...

@@ -1,0 +1,147 @@
+"""
+What a person reads: one sentence that answers, then the evidence, then how to see it again.
+
+A function of the report's data. Nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from zeroulp.judge import Differs
+from zeroulp.report.model import Verdict
+
+if TYPE_CHECKING:
+    from zeroulp.report.model import Finding, Report, TrialRecord
+
+_LABEL = 18
+
+
+def render_text(report: Report, *, again: str = "zeroulp.replay(report)") -> str:
+    """
+    The report for people.
+
+    Args:
+        report: What to say.
+        again: How to see it again; empty to leave that out.
+    """
+    head = f"{report.verdict.value}  {headline(report)}"
+    lines = [line for finding in report.findings[:1] for line in _finding_lines(finding, report)]
+    for finding in report.findings[1:]:
+        lines += ["", f"  also: {finding.kind}: {finding.sentence}", *_finding_lines(finding, report)]
+    if report.verdict is Verdict.CORRECT:
+        lines += _assurance(report)
+    for reason, remedy in report.reasons:
+        lines += [_item("why", reason)] if report.verdict is not Verdict.BROKEN else []
+        lines += [_item("what would help", remedy)] if remedy else []
+    if report.log:
+        lines += ["  its log ends", *(f"    | {line}" for line in report.log.strip().splitlines()[-12:])]
+    if report.verdict is not Verdict.INCORRECT:
+        lines += [_item("contract", report.problem.sentence())]
+        lines += _not_checked(report)
+    lines += [_item("seed", f"0x{report.seed:016x}")]
+    if again and report.trials:
+        lines += [_item("see it again", again)]
+    return "\n".join([head, "", *lines]) + "\n"
+
+
+def headline(report: Report) -> str:
+    """The one sentence that answers."""
+    if report.verdict is Verdict.INCORRECT:
+        return report.findings[0].sentence
+    if report.verdict is Verdict.BROKEN:
+        return f"{report.reasons[0][0].rstrip('.')}. There is no result to judge."
+    outputs = report.problem.output.size
+    calls = f"{report.calls} call{'s' if report.calls != 1 else ''}"
+    if report.verdict is Verdict.INCONCLUSIVE:
+        return f"nothing wrong was seen in {calls}, but {_percent(report.coverage)} of the outputs were compared."
+    if outputs == 0:
+        return f"{calls}; the output is empty, and its shape and format are right."
+    every = "all" if all(trial.share_compared == 1 for trial in report.trials) else "each of the"
+    once = "in every one of them" if every == "all" else "in at least one of them"
+    return f"{calls}; {every} {outputs:,} outputs compared {once}."
+
+
+def _assurance(report: Report) -> list[str]:
+    """What the verdict means, and what it does not."""
+    if report.problem.output.size == 0 or report.problem.k == 0:
+        return []
+    if report.escape_probability >= 1:
+        return ["  No bound is claimed: these probes are too few, or their results round.", ""]
+    lines = [
+        "  If some output were any other bilinear form of its row and column (whole-number weights),",
+        f"  it would have escaped with probability < {probability_text(report.escape_probability)}.",
+    ]
+    if report.escape_probability > report.wished:
+        more = "  That is more than the wished {}; more trials lower it (--trials N)."
+        lines.append(more.format(f"{report.wished:g}"))
+    return [*lines, ""]
+
+
+def probability_text(probability: float) -> str:
+    """A probability rounded up to one digit, so that the sentence stays true."""
+    if probability < 1e-300:
+        return "1e-300"
+    exponent = math.floor(math.log10(probability))
+    digit = math.ceil(probability / 10.0**exponent * (1 + 1e-12))
+    return f"{digit * 10.0**exponent:.0e}" if exponent < -2 else f"{digit * 10.0**exponent:.2g}"
+
+
+def _finding_lines(finding: Finding, report: Report) -> list[str]:
+    trial = report.trial(finding.trial)
+    lines = [_item("finding", finding.kind)]
+    if trial is not None and isinstance(trial.outcome, Differs):
+        lines += _difference(trial.outcome)
+    lines += [_item(label, text) for label, text in finding.evidence]
+    if trial is not None:
+        lines += [_item("seen by", _probe(trial))]
+        lines += [_item("exact because", trial.certificate.sentence())]
+    return [*lines, _item("contract", report.problem.sentence())]
+
+
+def _difference(outcome: Differs) -> list[str]:
+    place = ", ".join(map(str, outcome.first))
+    expected, actual = outcome.expected, outcome.actual
+    share = outcome.differing / outcome.elements
+    whole = outcome.compared == outcome.elements
+    amount = f"{outcome.differing:,} of {outcome.elements:,} outputs ({_percent(share)})"
+    amount += "" if whole else f", {outcome.compared:,} compared"
+    ranges = ", ".join(f"{low}" if low == high else f"{low}..{high}" for low, high in _box(outcome))
+    lines = [
+        _item("first difference", f"out[{place}]"),
+        _item("  expected", f"{expected.decimal}  ({expected.hexadecimal}, bits {expected.bits})"),
+        _item("  actual", f"{actual.decimal}  ({actual.hexadecimal}, bits {actual.bits})"),
+        _item("how many", amount),
+        _item("where", f"out[{ranges}]"),
+    ]
+    if outcome.ulps is not None:
+        lines.insert(3, _item("  apart", f"{outcome.ulps:,} ulp"))
+    return lines
+
+
+def _box(outcome: Differs) -> list[tuple[int, int]]:
+    return list(zip(outcome.low, outcome.high, strict=True))
+
+
+def _probe(trial: TrialRecord) -> str:
+    layouts = {name: layout for name, layout in trial.layouts.items() if layout != "contiguous"}
+    text = f"trial {trial.index}, probe {trial.probe}"
+    return text + (f", layouts {layouts}" if layouts else "")
+
+
+def _not_checked(report: Report) -> list[str]:
+    lines = [_item("not checked", f"{skipped.probe}: {skipped.reason}") for skipped in report.skipped]
+    if report.verdict is Verdict.CORRECT:
+        lines.append(_item("not checked", "NaN, infinities, subnormals, overflow"))
+    return lines
+
+
+def _percent(share: float) -> str:
+    if share in (0, 1):
+        return f"{share:.0%}"
+    return f"{min(max(share, 0.0001), 0.9999):.2%}"
+
+
+def _item(label: str, text: str) -> str:
+    return f"  {label:<{_LABEL}}{text}"

@@ -1,0 +1,121 @@
+"""What a runner does, and what a call gives back."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from zeroulp import encoding, memory
+from zeroulp.kernels.frameworks import spoil_freed_memory
+
+if TYPE_CHECKING:
+    from zeroulp.encoding import Array
+    from zeroulp.kernels import Kernel
+    from zeroulp.memory import Region
+
+
+_KEPT = 8  # results that can be recalled
+
+
+@dataclass(frozen=True)
+class Call:
+    """
+    One call of the kernel.
+
+    Args:
+        number: Under which its result is remembered.
+        operands: Where the inputs lie, in the order of the kernel's arguments.
+        output: What the result should be; where it is written, under destination passing.
+        writes: Whether the kernel writes into ``output`` instead of returning an array.
+        poison: Encoding to leave in freed memory before the call.
+    """
+
+    number: int
+    operands: tuple[Region, ...]
+    output: Region
+    writes: bool
+    poison: int
+
+
+@dataclass(frozen=True)
+class Returned:
+    """
+    What a call gave back.
+
+    Args:
+        dtype: Name of the result's dtype.
+        shape: Its shape.
+        codes: A private copy of its encodings; None unless dtype and shape are as they should be.
+        seconds: Wall time of the call.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    codes: Array | None
+    seconds: float
+
+
+class Runner(Protocol):
+    """Runs one kernel over one block of memory (uint8) that both sides see."""
+
+    block: Array
+    isolation: str
+    framework: str
+
+    def call(self, call: Call) -> Returned:
+        """Call the kernel. Raises KernelError if it broke."""
+        ...
+
+    def recall(self, number: int, output: Region) -> Returned:
+        """What the result of an earlier call looks like now."""
+        ...
+
+    def versions(self) -> dict[str, str]:
+        """Versions of the framework where the kernel runs."""
+        ...
+
+    def close(self) -> None:
+        """Give everything back."""
+        ...
+
+
+class Executor:
+    """Calls a kernel on regions of a block and remembers the results; both runners are built on it."""
+
+    def __init__(self, kernel: Kernel, block: Array) -> None:
+        self._kernel = kernel
+        self._block = block
+        self._results: dict[int, Array] = {}
+
+    def call(self, call: Call) -> Returned:
+        """Call the kernel; see `Runner.call`."""
+        operands = [memory.view(self._block, region) for region in call.operands]
+        out = memory.view(self._block, call.output) if call.writes else None
+        if out is None:
+            width = call.output.dtype.itemsize
+            spoil_freed_memory(int(np.prod(call.output.shape)) * width, call.poison, width)
+        start = time.perf_counter()
+        result = self._kernel(operands, out)
+        seconds = time.perf_counter() - start
+        self._results[call.number] = result
+        for number in list(self._results)[:-_KEPT]:
+            del self._results[number]
+        return describe(result, call.output, seconds)
+
+    def recall(self, number: int, output: Region) -> Returned:
+        """The same result, read once more; see `Runner.recall`."""
+        return describe(self._results[number], output, 0.0)
+
+
+def describe(result: Array, output: Region, seconds: float) -> Returned:
+    """A result as plain facts, with a copy of its encodings where dtype and shape are right."""
+    name, shape = result.dtype.name, tuple(int(extent) for extent in result.shape)
+    if not result.dtype.isnative:
+        name = result.dtype.str
+    codes = None
+    if name == output.dtype.name and shape == output.shape:
+        codes = encoding.bits_of(np.array(result, order="C"))
+    return Returned(name, shape, codes, seconds)

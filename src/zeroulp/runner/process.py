@@ -1,0 +1,190 @@
+"""
+The kernel in a worker process: crashes, hangs and exits end the worker, not the check.
+
+Arrays go through shared memory, everything else through two pipes as lines of JSON. What the
+candidate prints goes to a log that is shown if it breaks.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zeroulp import encoding, memory
+from zeroulp.errors import (
+    KernelCrashedError,
+    KernelError,
+    KernelRaisedError,
+    KernelResultError,
+    KernelTimedOutError,
+    UsageError,
+)
+from zeroulp.problem.layout import Layout
+from zeroulp.runner.base import Call, Returned
+from zeroulp.runner.messages import Channel, call_to_data
+
+if TYPE_CHECKING:
+    from zeroulp.encoding import Array
+    from zeroulp.kernels import KernelSpec
+    from zeroulp.memory import Region
+    from zeroulp.problem import Matmul
+
+_LOG_TAIL_BYTES = 4000
+_LOADING_SECONDS = 120.0  # importing a framework takes its time
+_ERRORS: dict[str, type[KernelError]] = {kind.code: kind for kind in (KernelRaisedError, KernelResultError)}
+
+
+class WorkerProcess:
+    """
+    A worker with the kernel loaded.
+
+    Args:
+        spec: Which kernel.
+        problem: What it computes.
+        size_bytes: Size of the block for operands and output; room for a copy of the result is added.
+        deadline_seconds: Longest time a call may take.
+
+    Raises:
+        UsageError: If the kernel does not exist.
+        KernelError: If loading it broke.
+    """
+
+    isolation = "process"
+
+    def __init__(self, spec: KernelSpec, problem: Matmul, size_bytes: int, deadline_seconds: float) -> None:
+        regions, extra = memory.arrange([(problem.output, Layout("landing"))])
+        base = -(-size_bytes // 64) * 64
+        self._landing = _shifted(regions[0], base)
+        self._deadline = deadline_seconds
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  (closed in close)
+        self._shared = _shared_file(base + extra)
+        self.block: Array = np.frombuffer(mmap.mmap(self._shared, base + extra), np.uint8)
+        self._start(base + extra)
+        self.framework = ""
+        try:
+            answer = self._ask(
+                {"kernel": spec.to_dict(), "problem": problem.to_dict()}, max(deadline_seconds, _LOADING_SECONDS)
+            )
+            self.framework = str(answer["framework"])
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, size: int) -> None:
+        to_worker, from_worker = os.pipe(), os.pipe()
+        theirs = [to_worker[0], from_worker[1], self._shared]
+        path = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "zeroulp.runner.worker", *map(str, theirs), str(size)],
+            pass_fds=theirs,
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONPATH": path},
+            start_new_session=True,
+        )
+        os.close(to_worker[0])
+        os.close(from_worker[1])
+        self._channel = Channel(from_worker[0], to_worker[1])
+
+    def call(self, call: Call) -> Returned:
+        """Call the kernel; see `zeroulp.runner.base.Runner`."""
+        message = {"do": "call", "call": call_to_data(call), "landing": self._landing.to_dict()}
+        return self._returned(self._ask(message, self._deadline))
+
+    def recall(self, number: int, output: Region) -> Returned:
+        """What the result of an earlier call looks like now."""
+        del output
+        message = {"do": "recall", "number": number, "landing": self._landing.to_dict()}
+        return self._returned(self._ask(message, self._deadline))
+
+    def versions(self) -> dict[str, str]:
+        """Versions of the framework, where the kernel runs."""
+        return {str(k): str(v) for k, v in self._ask({"do": "versions"}, self._deadline).items()}
+
+    def close(self) -> None:
+        """End the worker and all that it started."""
+        if self._process.poll() is None:
+            _kill(self._process)
+        self._process.wait()
+        self._channel.close()
+        os.close(self._shared)
+        self._log.close()
+
+    def _returned(self, answer: dict[str, Any]) -> Returned:
+        codes = None
+        if answer["delivered"]:
+            codes = encoding.bits_of(np.array(memory.view(self.block, self._landing), order="C"))
+        return Returned(str(answer["dtype"]), tuple(answer["shape"]), codes, float(answer["seconds"]))
+
+    def _ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
+        try:
+            self._channel.send(message)
+            answer = self._channel.receive(seconds)
+        except TimeoutError:
+            _kill(self._process)
+            raise KernelTimedOutError(
+                f"the kernel was still running after {seconds:g} s",
+                log=self._log_tail(),
+                do="pass a longer deadline if it is only slow",
+            ) from None
+        except (EOFError, BrokenPipeError):
+            raise self._crashed() from None
+        except ValueError:
+            _kill(self._process)
+            raise KernelCrashedError("the worker sent something that is no message", log=self._log_tail()) from None
+        if "error" not in answer:
+            return answer
+        self._raise(answer)
+        raise AssertionError("unreachable")
+
+    def _raise(self, answer: dict[str, Any]) -> None:
+        text = {name: str(answer.get(name, "")) for name in ("what", "where", "why", "do", "log")}
+        if answer["error"] == "kernel":
+            kind = _ERRORS.get(str(answer.get("code")), KernelError)
+            raise kind(text["what"], log=text["log"] or self._log_tail(), why=text["why"], do=text["do"])
+        raise UsageError(text["what"], where=text["where"], why=text["why"], do=text["do"])
+
+    def _crashed(self) -> KernelCrashedError:
+        status = self._process.wait()
+        if status < 0:
+            what = f"the kernel's process died of {signal.Signals(-status).name}"
+        else:
+            what = f"the kernel's process ended with exit status {status} in the middle of a call"
+        return KernelCrashedError(what, log=self._log_tail())
+
+    def _log_tail(self) -> str:
+        end = self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, end - _LOG_TAIL_BYTES))
+        return self._log.read().decode(errors="replace").strip()
+
+
+def _shifted(region: Region, by: int) -> Region:
+    moved = {name: getattr(region, name) + by for name in ("start", "low", "high")}
+    return type(region).from_dict({**region.to_dict(), **moved})
+
+
+def _shared_file(size: int) -> int:
+    """A descriptor of anonymous memory that a child process can map too."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("zeroulp")
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    os.ftruncate(descriptor, size)
+    return descriptor
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        process.kill()

@@ -1,0 +1,96 @@
+"""
+The worker: the process in which the candidate runs.
+
+It gets descriptors for two pipes and for the shared block, loads the kernel, and answers calls.
+It knows the inputs and nothing else: expected values and verdict stay with the parent.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zeroulp import encoding, memory
+from zeroulp.errors import KernelError, UsageError, ZeroulpError
+from zeroulp.kernels import KernelSpec, load
+from zeroulp.kernels.frameworks import versions
+from zeroulp.memory import Region
+from zeroulp.problem import Matmul
+from zeroulp.runner.base import Executor, Returned
+from zeroulp.runner.messages import Channel, call_from_data
+
+if TYPE_CHECKING:
+    from zeroulp.encoding import Array
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Serve until told to stop, or until the parent is gone."""
+    read, write, block, size = (int(text) for text in (sys.argv[1:] if argv is None else argv))
+    channel = Channel(read, write)
+    shared = np.frombuffer(mmap.mmap(block, size), np.uint8)
+    try:
+        first = channel.receive()
+        kernel = load(KernelSpec.from_dict(first["kernel"]), Matmul.from_dict(first["problem"]))
+    except ZeroulpError as error:
+        channel.send(_failure(error))
+        return 0
+    executor = Executor(kernel, shared)
+    channel.send({"framework": kernel.framework})
+    while True:
+        try:
+            message = channel.receive()
+        except EOFError:
+            return 0
+        if message["do"] == "stop":
+            return 0
+        try:
+            channel.send(_answer(executor, shared, message, kernel.framework))
+        except ZeroulpError as error:
+            channel.send(_failure(error))
+
+
+def _answer(executor: Executor, shared: Array, message: dict[str, Any], framework: str) -> dict[str, Any]:
+    if message["do"] == "versions":
+        return versions(framework)
+    landing = Region.from_dict(message["landing"])
+    if message["do"] == "call":
+        returned = executor.call(call_from_data(message["call"]))
+    else:
+        returned = executor.recall(message["number"], landing)
+    return _deliver(returned, shared, landing)
+
+
+def _deliver(returned: Returned, shared: Array, landing: Region) -> dict[str, Any]:
+    """Copy the result to where the parent looks for it, and say the rest in words."""
+    if returned.codes is not None:
+        encoding.bits_of(memory.view(shared, landing))[...] = returned.codes
+    return {
+        "dtype": returned.dtype,
+        "shape": list(returned.shape),
+        "delivered": returned.codes is not None,
+        "seconds": returned.seconds,
+    }
+
+
+def _failure(error: ZeroulpError) -> dict[str, Any]:
+    kind = "kernel" if isinstance(error, KernelError) else "usage" if isinstance(error, UsageError) else "other"
+    return {
+        "error": kind,
+        "code": error.code,
+        "what": error.what,
+        "where": error.where,
+        "why": error.why,
+        "do": error.do,
+        "log": getattr(error, "log", ""),
+    }
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)  # the candidate's exit handlers have nothing to say here
