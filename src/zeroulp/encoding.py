@@ -168,9 +168,21 @@ def round_integers(integers: Array, exponent: int, format_: Format, *, saturate:
     integers = np.asarray(integers)
     if integers.dtype == object:
         return _round_object(integers, exponent, format_, saturate=saturate)
-    integers = integers.astype(np.int64)
+    integers = integers.astype(np.int64, copy=False)
     magnitude = np.abs(integers).astype(np.uint64)
+    if _all_representable(magnitude, exponent, format_):
+        values = integers.astype(np.float64)
+        values *= 2.0**exponent
+        return bits_of(values.astype(storage_dtype(format_)))
     return _in_chunks(integers < 0, magnitude, np.full(1, exponent, np.int64), format_, saturate)
+
+
+def _all_representable(magnitude: Array, exponent: int, format_: Format) -> bool:
+    """Whether every number is a normal one of the format (or zero), so that a plain cast encodes it."""
+    if format_.is_integer or format_.is_scale or exponent < format_.emin or exponent > 900:
+        return False
+    largest = int(magnitude.max(initial=0))
+    return largest <= 2**format_.precision and largest * 2.0**exponent <= format_.max_finite
 
 
 def _round_object(integers: Array, exponent: int, format_: Format, *, saturate: bool) -> Array:

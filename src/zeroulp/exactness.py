@@ -168,7 +168,10 @@ def budget(problem: Matmul, *, declared: bool) -> tuple[int, int, str]:
 
 
 def _largest(bits: int, out: Format) -> int:
-    return (1 << bits) - int(out.is_integer)
+    """2**bits quanta, or what lies between the smallest normal and the largest number of the output."""
+    if out.is_integer:
+        return (1 << bits) - 1
+    return min(1 << bits, int(Fraction(out.max_finite) / Fraction(2) ** out.emin))
 
 
 def product_lattice(problem: Matmul, family: Family) -> tuple[int, int]:

@@ -130,7 +130,8 @@ def make_plan(
         settings, certificate = drafts.variants[name][i % len(drafts.variants[name])]
         calls = 1 + (repeats if i == 0 else 0)
         index = len(result)
-        result.append(Trial(index, name, settings, certificate, layouts_of(problem, index), calls))
+        layouts = layouts_of(problem, index, settings)
+        result.append(Trial(index, name, settings, certificate, layouts, calls))
     return Plan(problem, tuple(result), tuple(drafts.skipped), _escape(problem, result), escape_probability)
 
 
@@ -141,11 +142,12 @@ def _turns(names: Sequence[str], counts: dict[str, int]) -> Iterator[tuple[int, 
 
 
 def trials_of(problem: Matmul, probe: str, options: Options, *, first_index: int, most: int) -> list[Trial]:
-    """Trials outside a plan, to name a fault: one of each certified variant, *most* at most."""
+    """Trials outside a plan, to name a fault: *most* of them, going through the certified variants in turn."""
     variants = _draft(problem, [probe], options).variants.get(probe, [])
+    drawn = [variants[i % len(variants)] for i in range(most if variants else 0)]
     return [
-        Trial(first_index + i, probe, settings, certificate, layouts_of(problem, 0))
-        for i, (settings, certificate) in enumerate(variants[:most])
+        Trial(first_index + i, probe, settings, certificate, layouts_of(problem, 0, settings))
+        for i, (settings, certificate) in enumerate(drawn)
     ]
 
 
@@ -209,6 +211,8 @@ def _escape(problem: Matmul, trials: Sequence[Trial]) -> float:
         return 0.0
     logarithm = 0.0
     for trial in trials:
+        if any(LAYOUTS[layout].broadcast for layout in trial.layouts.values()):
+            continue  # entries that are one and the same are not independent
         seen = probe_named(trial.probe).detection(problem, trial.settings)
         if seen >= 1:
             return 0.0
@@ -216,8 +220,17 @@ def _escape(problem: Matmul, trials: Sequence[Trial]) -> float:
     return math.exp(logarithm)
 
 
-def layouts_of(problem: Matmul, index: int) -> dict[str, str]:
-    """The layout of each operand and of the output in trial *index*."""
+def layouts_of(problem: Matmul, index: int, settings: Settings) -> dict[str, str]:
+    """The layout of each operand and of the output in trial *index*, for a probe with these *settings*."""
+    layouts = _wished_layouts(problem, index)
+    thinned = int(settings.get("terms", problem.k)) < problem.k
+    b_repeats_along_k = LAYOUTS[layouts["b"]].broadcast and not problem.batch and not problem.transpose_b
+    if thinned and b_repeats_along_k:  # one k cannot be zero where all are the same
+        layouts["b"] = "contiguous"
+    return layouts
+
+
+def _wished_layouts(problem: Matmul, index: int) -> dict[str, str]:
     operands = [operand.name for operand in problem.operands]
     if isinstance(problem.layouts, dict):
         return {name: problem.layouts.get(name, "contiguous") for name in (*operands, "out")}

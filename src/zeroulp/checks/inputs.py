@@ -56,6 +56,8 @@ def draw_inputs(problem: Matmul, trial: Trial, seed: int) -> Inputs:
         for name, shape in full.items()
     }
     integers = probe.draw(problem, trial.settings, Seed(seed, trial.index), drawn_shapes)
+    for name, shape in drawn_shapes.items():
+        assert integers[name].shape == shape, f"probe {trial.probe} drew {name} in another shape"
     lattices = family.lattices()
     codes = {
         operand.name: encode(integers[operand.name], lattices[operand.name], operand.format)

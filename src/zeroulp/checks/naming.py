@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from zeroulp.problem import Matmul
 
 _NAMING_INDEX = 1_000_000  # trials that are not in the plan have numbers from here on
-_MOST_TRIALS = 16
+_MANY_TRIALS, _FEW_TRIALS = 32, 4
 _NARROW_OPERAND_BITS = 4  # operands that no cut in use (8-bit formats with 4 significant bits) changes
 _SMALL_SUM_BITS = 8  # every accumulator in use keeps at least bfloat16's significand
 
@@ -101,14 +101,14 @@ def _is_stale(seen: Observation, before: Observation, wrong: Array) -> bool:
 def _by_width(bench: Bench, trial: Trial, where: str) -> Finding:
     """Wrong values without a simpler name: are they right as long as sums and operands are narrow?"""
     small = Options(declared=False, bits=min(_SMALL_SUM_BITS, bench.problem.out_format.precision))
-    failing = _first_wrong(bench, "signed", small, _NAMING_INDEX)
+    failing = _first_wrong(bench, "signed", small, _NAMING_INDEX, _MANY_TRIALS)
     if failing is not None:
         clause = _explain_again(bench.problem, failing) or "computes something else"
         return _finding("wrong-result", f"{clause}, {where}", trial)
     wide_sums = Options(declared=True, width=_NARROW_OPERAND_BITS)
     single = Options(declared=True, terms=1)
-    sums_are_right = _first_wrong(bench, "wide", wide_sums, 2 * _NAMING_INDEX) is None
-    if sums_are_right and _first_wrong(bench, "wide", single, 3 * _NAMING_INDEX) is not None:
+    sums_are_right = _first_wrong(bench, "wide", wide_sums, 2 * _NAMING_INDEX, _FEW_TRIALS) is None
+    if sums_are_right and _first_wrong(bench, "wide", single, 3 * _NAMING_INDEX, _FEW_TRIALS) is not None:
         text = "is right on small integers and wrong where a single product has all its significant bits: "
         return _finding("input-precision", text + f"an operand is cut to fewer, {where}", trial)
     accumulate = bench.problem.accumulate
@@ -117,9 +117,9 @@ def _by_width(bench: Bench, trial: Trial, where: str) -> Finding:
     return _finding("precision-below-contract", f"{text}, {where}", trial)
 
 
-def _first_wrong(bench: Bench, probe: str, options: Options, first_index: int) -> Observation | None:
+def _first_wrong(bench: Bench, probe: str, options: Options, first_index: int, most: int) -> Observation | None:
     """The first of some further trials that does not match, or None if all do."""
-    for trial in trials_of(bench.problem, probe, options, first_index=first_index, most=_MOST_TRIALS):
+    for trial in trials_of(bench.problem, probe, options, first_index=first_index, most=most):
         seen = bench.observe(trial)
         if seen.outcome is None or isinstance(seen.outcome, Differs) or seen.findings:
             return seen

@@ -39,12 +39,13 @@ class Signed:
 
     def variants(self, problem: Matmul, options: Options) -> list[Settings]:
         """The sizes that see most; one variant per block of k."""
-        candidates = [self._within(problem, declared=False, bits=options.bits)]
+        if options.bits is not None:
+            return self._small(problem, options.bits)
+        candidates = [self._within(problem, declared=False)]
         if options.declared:
             candidates += self._unrounded_as_a_rule(problem)
         best = max(candidates, key=lambda settings: self.detection(problem, settings))
-        count = sizing.blocks_of(problem.k, int(best["terms"]))
-        return [{**best, "block": block} for block in range(count)]
+        return _by_block(problem, best)
 
     def family(self, problem: Matmul, settings: Settings) -> Family:
         """Integers up to the sizes; ``terms`` of the products are non-zero."""
@@ -75,11 +76,24 @@ class Signed:
         seen = (1 - 1 / (2 * a)) * (1 - 1 / (2 * b))
         return max(0.0, seen - rounded) / sizing.blocks_of(problem.k, terms)
 
-    def _within(self, problem: Matmul, *, declared: bool, bits: int | None = None) -> Settings:
-        """Sizes for which no partial sum leaves the budget (or *bits*, if that is less)."""
+    def _small(self, problem: Matmul, bits: int) -> list[Settings]:
+        """Sums of at most so many bits: units in large blocks of k, and larger integers in small ones, in turn."""
+        room = sizing.room_for_products(problem, declared=False, epilogue=_EPILOGUE)
+        room = min(room, max(1, 2**bits - sizing.epilogue_size(problem, _EPILOGUE)))
+        found: list[list[Settings]] = []
+        for size in (1, 4):
+            fits = size**2 <= room and size <= min(
+                sizing.integer_limit(problem.a_format), sizing.integer_limit(problem.b_format)
+            )
+            if fits:
+                settings = self._settings(problem, size, size, min(problem.k, room // size**2))
+                found.append(_by_block(problem, settings))
+        rounds = max(len(blocks) for blocks in found)
+        return [blocks[i % len(blocks)] for i in range(rounds) for blocks in found]
+
+    def _within(self, problem: Matmul, *, declared: bool) -> Settings:
+        """Sizes for which no partial sum leaves the budget."""
         room = sizing.room_for_products(problem, declared=declared, epilogue=_EPILOGUE)
-        if bits is not None:
-            room = min(room, max(1, 2**bits - sizing.epilogue_size(problem, _EPILOGUE)))
         share = room // max(problem.k, 1)
         a = max(1, min(math.isqrt(share), sizing.integer_limit(problem.a_format), _MOST))
         b = max(1, min(share // a, sizing.integer_limit(problem.b_format), _MOST))
@@ -107,3 +121,9 @@ class Signed:
         reach = terms * a * b * max(1, abs(dyadic(problem.alpha)[0])) + sizing.epilogue_size(problem, _EPILOGUE)
         exponents = sizing.place(problem, (a, b), (0, 0), reach)
         return {"a": a, "b": b, "a_exponent": exponents[0], "b_exponent": exponents[1], "terms": terms}
+
+
+def _by_block(problem: Matmul, settings: Settings) -> list[Settings]:
+    """The same settings for each block of k in turn."""
+    count = sizing.blocks_of(problem.k, int(settings["terms"]))
+    return [{**settings, "block": block} for block in range(count)]

@@ -68,7 +68,7 @@ def _assurance(report: Report) -> list[str]:
     if report.problem.output.size == 0 or report.problem.k == 0:
         return []
     if report.escape_probability >= 1:
-        return ["  No bound is claimed: these probes are too few, or their results round.", ""]
+        return ["  No bound is claimed: too few trials, or results that round or repeat.", ""]
     lines = [
         "  If some output were any other bilinear form of its row and column (whole-number weights),",
         f"  it would have escaped with probability < {probability_text(report.escape_probability)}.",
