@@ -186,3 +186,11 @@ def test_ties_either_way_are_legal_where_the_contract_says_so():
     problem = zeroulp.Matmul(40, 40, 12, a="float16")
     assert zeroulp.check(away, problem, seed=16).verdict is Verdict.INCORRECT
     accept(away, problem.replace(rounding="ties-either"), seed=16)
+
+
+@pytest.mark.parametrize("order", ["sequential", "reversed", "pairwise", "random", "blocked", "split-k", "kahan"])
+@pytest.mark.parametrize("out", ["float16", "float32"])
+def test_a_float16_accumulator_is_legal_where_it_is_declared(order, out):
+    kernel = matmul_in_order(order, accumulator="float16", out=out)
+    for (m, n, k), seed in itertools.product(SHAPES + ((3, 3, 3000),), (1, 2)):
+        accept(kernel, zeroulp.Matmul(m, n, k, a="float16", out=out, accumulate="float16"), seed)
