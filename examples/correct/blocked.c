@@ -11,7 +11,8 @@
  *
  * float16, bfloat16 and float8_e4m3fn are converted here, bit by bit, so that any C compiler will do.
  *
- *     zeroulp check ./blocked.so:matmul_float16 -m 64 -n 64 -k 257 --a float16
+ *     zeroulp check ./blocked.so:matmul_float16 -m 64 -n 64 -k 257 --a float16 \
+ *         --signature 'a, b, out, m, n, k, lda, ldb, ldout'
  */
 
 #include <stdint.h>

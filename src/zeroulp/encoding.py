@@ -264,9 +264,9 @@ def _bit_length(magnitude: Array) -> Array:
 
 
 def _overflows(kept: Array, quantum: Array, up: Array, length: Array, format_: Format) -> Array:
-    """Which rounded magnitudes lie above the largest finite one."""
+    """Which rounded magnitudes lie above the largest finite one (of integers: of the negative ones)."""
     if format_.is_integer:
-        return np.asarray((kept > np.uint64(format_.max_significand)) | (length + up.astype(np.int64) > 63))
+        return np.asarray((kept > np.uint64(format_.max_significand + 1)) | (length + up.astype(np.int64) > 63))
     top = format_.emax - format_.trailing_significand_bits
     beyond = (quantum > top) | ((quantum == top) & (kept > np.uint64(format_.max_significand)))
     return np.asarray(beyond & (kept > 0))
@@ -287,7 +287,7 @@ def _integer_codes(negative: Array, kept: Array, overflow: Array, format_: Forma
     limit = np.int64(format_.max_significand)
     signed = kept.astype(np.int64) * np.where(negative, -1, 1)
     low = -limit - 1
-    overflow = overflow & ~(negative & (kept == np.uint64(limit + 1)))
+    overflow = overflow | (~negative & (kept == np.uint64(limit + 1)))
     if overflow.any() and not saturate:
         raise UsageError(
             f"a value does not fit {format_}",

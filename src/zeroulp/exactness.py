@@ -11,7 +11,8 @@ representable, hence not rounded. All orders give the same bits.
 converted once to a narrower output, the result is the exact sum rounded once.
 
 A `Certificate` is one of these two, with its numbers, for one problem and one family of inputs.
-It is tight: with N + 1 in place of N a correct kernel can differ.
+It is tight: N + 1 quanta are no number of p bits, so a sum of them rounds, up or down as the
+kernel does it; and with N + 2 two orders can differ under ties to even alone.
 
 References:
     N. Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed., chapter 4.
@@ -170,7 +171,7 @@ def budget(problem: Matmul, *, declared: bool) -> tuple[int, int, str]:
 def _largest(bits: int, out: Format) -> int:
     """2**bits quanta, or what lies between the smallest normal and the largest number of the output."""
     if out.is_integer:
-        return (1 << bits) - 1
+        return min((1 << bits) - 1, out.max_significand)
     return min(1 << bits, int(Fraction(out.max_finite) / Fraction(2) ** out.emin))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.errors import ProblemError
@@ -152,18 +153,22 @@ def trials_of(problem: Matmul, probe: str, options: Options, *, first_index: int
 
 
 def _check_numbers(escape: float, trials: int | None, p_zero: float | None, repeat: int | None) -> None:
-    if not 0 < escape < 1:
+    if not (_is_real(escape) and 0 < escape < 1):
         raise ProblemError(f"escape_probability={escape!r} is not between 0 and 1", why="no finite test is certain")
     if trials is not None and (isinstance(trials, bool) or not isinstance(trials, int) or trials < 1):
         raise ProblemError(f"trials={trials!r} is no number of trials", do="pass 1 or more, or leave it out")
     if repeat is not None and (isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 0):
         raise ProblemError(f"repeat={repeat!r} is no number of further calls", do="pass 0 or more, or leave it out")
-    if p_zero is not None and not 0 <= p_zero < 1:
+    if p_zero is not None and not (_is_real(p_zero) and 0 <= p_zero < 1):
         raise ProblemError(
             f"p_zero={p_zero!r} is infeasible",
             why="it is the probability of a zero, and inputs of zeros alone show nothing",
             do="pass a number from 0 up to, but not including, 1; or leave it out to have it derived",
         )
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _draft(problem: Matmul, names: Sequence[str], options: Options) -> _Drafts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,6 +98,12 @@ def check(
     options = {"p_zero": p_zero, "trials": trials, "probes": list(probes) if probes else None, "repeat": repeat}
     run = Run(plan, spec, chosen, options, started, progress)
     function = kernel if callable(kernel) else None
+    if function is not None and isolation == "process" and not _can_be_found(function):
+        raise UsageError(
+            f"the function {spec.target.rpartition(':')[2]} cannot be handed to a worker process",
+            why="the worker imports the kernel by name: it must stand at the top of a file, or in a class there",
+            do="define it so, pass 'file.py:function', or leave isolation at 'none'",
+        )
     return run.judge_all(function, isolation, deadline_seconds)
 
 
@@ -188,7 +195,8 @@ class Run:
             named = name_difference(bench, trial, seen, before)
         except KernelError:
             named = plain
-        self.findings = [f for f in self.findings if f.kind != named.kind]
+        implied = {named.kind, "nondeterministic"} if named.kind == "rounding" else {named.kind}
+        self.findings = [f for f in self.findings if f.kind not in implied]
         self.findings.insert(0, named)
 
     def _record(self, trial: Trial, seen: Observation) -> None:
@@ -291,6 +299,15 @@ def _spec(
     if not callable(kernel):
         raise UsageError(f"the kernel is a {type(kernel).__name__}", do="pass a function, or 'file.py:function'")
     return KernelSpec(_target_of(kernel), framework, signature, destination_passing)
+
+
+def _can_be_found(function: Callable[..., Any]) -> bool:
+    """Whether its module has this very function under its name: no lambda, closure, method or changed object."""
+    module = getattr(function, "__module__", None) or ""
+    found: Any = sys.modules.get(module)
+    for part in getattr(function, "__qualname__", "?").split("."):
+        found = getattr(found, part, None)
+    return found is function and not _target_of(function).startswith("__main__:")
 
 
 def _target_of(function: Callable[..., Any]) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zeroulp.diagnose import Case, explain, whereabouts
+from zeroulp.diagnose import Case, explain, explain_rounding, is_one_of_two_neighbours, whereabouts
 from zeroulp.judge import Differs, differing, same
 from zeroulp.plan import trials_of
 from zeroulp.probes import Options
@@ -53,6 +53,9 @@ def name_difference(bench: Bench, trial: Trial, seen: Observation, before: Obser
     if repeated or (again.codes and not same(again.codes[0], seen.codes[0], format_)[wrong].all()):
         if before is not None and _is_stale(seen, before, wrong):
             return _stale(trial, before)
+        if is_one_of_two_neighbours(case):
+            text = "rounds at random: each result is one of the two nearest, and not the same one when called again"
+            return _finding("rounding", f"{text}, {where}", trial)
         text = "is wrong, and returns other bits when called again on the same inputs"
         return _finding("nondeterministic", f"{text}, {where}", trial)
     plain = bench.observe(trial, calls=1, plain_guards=True)
@@ -61,9 +64,10 @@ def name_difference(bench: Bench, trial: Trial, seen: Observation, before: Obser
         return _finding("out-of-bounds-read", f"{text}, {where}", trial)
     if before is not None and _is_stale(seen, before, wrong):
         return _stale(trial, before)
-    clause = explain(case)
-    if clause:
-        return _finding("wrong-result", f"{clause}, {where}", trial)
+    for kind, tell in (("wrong-result", explain), ("rounding", explain_rounding)):
+        clause = tell(case)
+        if clause:
+            return _finding(kind, f"{clause}, {where}", trial)
     return _by_width(bench, trial, where)
 
 
@@ -109,12 +113,62 @@ def _by_width(bench: Bench, trial: Trial, where: str) -> Finding:
     single = Options(declared=True, terms=1)
     sums_are_right = _first_wrong(bench, "wide", wide_sums, 2 * _NAMING_INDEX, _FEW_TRIALS) is None
     if sums_are_right and _first_wrong(bench, "wide", single, 3 * _NAMING_INDEX, _FEW_TRIALS) is not None:
-        text = "is right on small integers and wrong where a single product has all its significant bits: "
-        return _finding("input-precision", text + f"an operand is cut to fewer, {where}", trial)
-    accumulate = bench.problem.accumulate
-    promised = "as many as its output has" if accumulate == "any" else f"those of {accumulate}"
-    text = f"is right while sums have few significant bits, and loses bits of wider ones (promised: {promised})"
-    return _finding("precision-below-contract", f"{text}, {where}", trial)
+        clause, evidence = _operand_widths(bench)
+        return _finding("input-precision", f"{clause}, {where}", trial, evidence)
+    width, promised = _sum_width(bench), trial.certificate.precision
+    if width is None:
+        clause, evidence = f"loses significant bits of its sums (promised: {promised})", ()
+    else:
+        clause = f"keeps at most {width} significant bits of its sums, where {promised} are promised"
+        text = f"sums of terms of one sign are right below 2^{width} quanta and wrong above"
+        evidence = (("measured", text),)
+    return _finding("precision-below-contract", f"{clause}, {where}", trial, evidence)
+
+
+def _sum_width(bench: Bench) -> int | None:
+    """
+    How many significant bits sums have: p, if sums of narrow operands go wrong beyond 2^p quanta.
+
+    All terms have one sign, so that no partial sum is larger than the result, and a result that
+    is wrong had a partial sum that did not fit.
+    """
+    for width in (_NARROW_OPERAND_BITS, 2 * _NARROW_OPERAND_BITS - 1):
+        for bits in range(_NARROW_OPERAND_BITS, 54):
+            options = Options(declared=True, width=width, bits=bits)
+            first_index = (4 + bits) * _NAMING_INDEX
+            if _first_wrong(bench, "wide", options, first_index, 1) is not None:
+                trials = trials_of(bench.problem, "wide", options, first_index=first_index, most=2 * _FEW_TRIALS)
+                smallest = min(_smallest_wrong_sum(bench, trial) for trial in trials)
+                return max(1, smallest.bit_length() - 1)
+    return None
+
+
+def _smallest_wrong_sum(bench: Bench, trial: Trial) -> int:
+    """The smallest modulus of an exact result that the kernel gets wrong, in quanta; a huge number if none."""
+    seen = bench.observe(trial)
+    if not isinstance(seen.outcome, Differs):
+        return 2**63
+    wrong = differing(seen.codes[0], seen.expected, bench.problem.out_format)
+    return int(np.abs(_case(bench.problem, seen, wrong).total[wrong]).min())
+
+
+def _operand_widths(bench: Bench) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """How many significant bits of each operand count, where fewer than its format has."""
+    found = []
+    formats = {"a": bench.problem.a_format, "b": bench.problem.b_format}
+    for i, (name, format_) in enumerate(formats.items()):
+        for width in range(2, min(format_.precision, 31) + 1):
+            options = Options(declared=True, terms=1, width=width)
+            trials = trials_of(bench.problem, "wide", options, first_index=(100 + width) * _NAMING_INDEX, most=2)
+            seen = bench.observe(trials[i]) if len(trials) > i else None
+            if seen is not None and isinstance(seen.outcome, Differs):
+                found.append((name, width - 1, format_.precision))
+                break
+    if not found:
+        return "cuts an operand to fewer significant bits", ()
+    clause = " and ".join(f"cuts {name} to {width} of its {full} significant bits" for name, width, full in found)
+    text = "; ".join(f"right with {name} of {width} bits, wrong with {width + 1}" for name, width, _ in found)
+    return clause, (("measured", f"single products are {text}"),)
 
 
 def _first_wrong(bench: Bench, probe: str, options: Options, first_index: int, most: int) -> Observation | None:

@@ -7,7 +7,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zeroulp.errors import UsageError
+from zeroulp.errors import UsageError, ZeroulpError
 from zeroulp.problem import LAYOUTS, Matmul
 from zeroulp.problem.contract import CLAUSES
 
@@ -110,21 +110,36 @@ def _fields() -> tuple[str, ...]:
     )
 
 
+def _import_error(path: str, error: BaseException) -> UsageError:
+    """Why a problem file cannot be imported, and at which of its lines."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    where = f"{path}:{error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else 1}"
+    if isinstance(error, ZeroulpError):
+        where = f"{where}, {error.where}" if error.where else where
+        return UsageError(f"{path} cannot be imported: {error.what}", where=where, why=error.why, do=error.do)
+    what = f"{path} cannot be imported: {type(error).__name__}: {error}"
+    return UsageError(what, where=where, do="mend the file; python runs it as it stands")
+
+
 def problem_from_file(path: str) -> Matmul:
     """The value called ``problem`` in a Python file."""
     file = Path(path)
-    if not file.exists():
-        raise UsageError(f"no file {path}", where=f"looked in {Path.cwd()}")
+    if not file.is_file():
+        raise UsageError(f"no file {path}", where=f"looked in {Path.cwd()}", do="correct the path after --problem")
     spec = importlib.util.spec_from_file_location("zeroulp_problem", file)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is no Python file", do="name it problem.py")
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        raise UsageError(f"{path} cannot be imported: {error}", where=f"{last.filename}:{last.lineno}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit too: its status is not a verdict
+        raise _import_error(path, error) from error
     problem: Any = getattr(module, "problem", None)
     if not isinstance(problem, Matmul):
-        raise UsageError(f"{path} defines no `problem`", do="problem = zeroulp.Matmul(m=..., n=..., k=..., a=...)")
+        what = f"{path} defines no `problem`"
+        if problem is not None:
+            what = f"`problem` in {path} is a {type(problem).__name__}, not a zeroulp.Matmul"
+        raise UsageError(what, do="write there: problem = zeroulp.Matmul(m=..., n=..., k=..., a=...)")
     return problem

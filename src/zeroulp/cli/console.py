@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -24,8 +25,12 @@ def show(text: str, *, to_stderr: bool = False) -> None:
     word = text.split(maxsplit=1)[0] if text.strip() else ""
     if word in _COLOURS and stream.isatty() and "NO_COLOR" not in os.environ:
         text = text.replace(word, f"\033[1;{_COLOURS[word]}m{word}\033[0m", 1)
-    stream.write(text)
-    stream.flush()
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:  # the reader has seen enough; the exit status still holds
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -52,9 +57,13 @@ def check_writable(path: str) -> None:
     """Refuse a path that could not be written in the end, before the work is done."""
     directory = Path(path).parent
     if not directory.is_dir():
-        raise UsageError(f"{path} cannot be written", why=f"there is no directory {directory}")
+        why = f"there is no directory {directory}"
+        raise UsageError(f"{path} cannot be written", why=why, do="make it, or choose another one")
     if Path(path).is_dir():
-        raise UsageError(f"{path} cannot be written", why="it is a directory")
+        raise UsageError(f"{path} cannot be written", why="it is a directory", do="name a file in it")
+    if not os.access(directory, os.W_OK):
+        why = f"the directory {directory} is not writable"
+        raise UsageError(f"{path} cannot be written", why=why, do="choose another one")
 
 
 class Progress:

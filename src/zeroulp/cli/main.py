@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 from typing import TYPE_CHECKING
 
 from zeroulp.cli import check, formats, plan, replay, rules
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 _EPILOG = """\
 exit status: 0 CORRECT, 1 INCORRECT, 2 usage error, 3 INCONCLUSIVE, 4 BROKEN
 """
+_OUR_FAULT = 70  # EX_SOFTWARE of sysexits.h
+_INTERRUPTED = 130
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -43,17 +46,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit status.
     """
-    arguments = build_parser().parse_args(argv)
+    try:
+        arguments = build_parser().parse_args(argv)
+    except SystemExit as stop:  # argparse has said why; --help and --version come here too
+        return int(stop.code or 0)
     try:
         status: int = arguments.run(arguments)
     except ZeroulpError as error:
-        if arguments.debug:
-            raise
-        print(f"zeroulp: {error}", file=sys.stderr)  # noqa: T201
-        return 4 if isinstance(error, KernelError) else 2
+        return _explain(str(error), 4 if isinstance(error, KernelError) else 2, debug=arguments.debug)
     except KeyboardInterrupt:
-        print("zeroulp: interrupted; nothing was decided", file=sys.stderr)  # noqa: T201
-        return 130
-    except BrokenPipeError:
-        return 0
+        return _explain("interrupted; nothing was decided", _INTERRUPTED, debug=arguments.debug)
+    except MemoryError as error:
+        why = f"the problem needs more memory than there is\n  why    {error}\n  do     choose smaller sizes"
+        return _explain(why, 2, debug=arguments.debug)
+    except Exception as error:  # noqa: BLE001  (Python's own exit status of 1 would say INCORRECT)
+        what = f"{type(error).__name__}: {error}\n  why    this is a fault of zeroulp; nothing was decided"
+        do = "\n  do     run it again with --debug, and report what that shows"
+        return _explain(what + do, _OUR_FAULT, debug=arguments.debug)
+    return status
+
+
+def _explain(message: str, status: int, *, debug: bool) -> int:
+    """Say on stderr what went wrong; with its traceback where that was asked for."""
+    if debug:
+        traceback.print_exc()
+    print(f"zeroulp: {message}", file=sys.stderr)  # noqa: T201
     return status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         text = Path(arguments.report).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ReportFileError(f"{arguments.report} cannot be read", why=str(error)) from error
+        do = "name a file written by `zeroulp check --json`"
+        raise ReportFileError(f"{arguments.report} cannot be read", why=str(error), do=do) from error
     report = from_json(text, source=arguments.report)
     if arguments.json and arguments.json != "-":
         check_writable(arguments.json)
@@ -44,5 +46,5 @@ def run(arguments: argparse.Namespace) -> int:
             deadline_seconds=arguments.deadline,
             progress=progress,
         )
-    deliver(again, arguments.json, again=f"zeroulp replay {arguments.report}")
+    deliver(again, arguments.json, again=f"zeroulp replay {shlex.quote(arguments.report)}")
     return again.verdict.exit_status

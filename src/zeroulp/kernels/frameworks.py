@@ -6,10 +6,12 @@ The only file that knows frameworks. One is used if the user's own kernel uses i
 
 from __future__ import annotations
 
+import contextlib
+import dis
 import importlib
 import sys
 from dataclasses import dataclass
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -78,7 +80,14 @@ def _torch_back(result: Any) -> Array | None:
         carrier = np.asarray(result.view(getattr(torch, _TORCH_CARRIERS[name][0])).numpy())
         stored: Array = carrier.view(np.dtype(getattr(ml_dtypes, name)))
         return stored
-    return np.asarray(result.numpy())
+    try:
+        return np.asarray(result.numpy())
+    except (TypeError, RuntimeError) as error:  # dtypes and storages that numpy has no word for
+        raise KernelResultError(
+            f"the kernel returned a tensor of {result.dtype}, {result.layout}, which is no plain array",
+            why=str(error),
+            do="return a dense tensor of the output's dtype",
+        ) from error
 
 
 FRAMEWORKS: dict[str, Framework] = {
@@ -103,11 +112,14 @@ def framework_of(function: Callable[..., Any]) -> str:
 
     Names in the function's own code count before names elsewhere in its module.
     """
-    target = getattr(function, "fn", None) or getattr(function, "__wrapped__", function)
+    target = _innermost(function)
     module = sys.modules.get(getattr(target, "__module__", "") or "")
     names = getattr(target, "__globals__", None) or vars(module or ModuleType("none"))
     code = getattr(target, "__code__", None)
-    own = {_top(names.get(name)) for name in _names_in(code)} if code else set()
+    own = {_top(target), _top(type(target))}
+    if code is not None:
+        own = {_top(names.get(name)) for name in _names_in(code)} | set(_imports_in(code))
+        own |= {_top(value) for value in _enclosed(target)}
     for used in (own, {_top(value) for value in list(names.values())}):
         if "torch" in used or "triton" in used:
             return "torch"
@@ -119,6 +131,38 @@ def framework_of(function: Callable[..., Any]) -> str:
 def _top(value: Any) -> str:
     name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
     return str(name or "").partition(".")[0]
+
+
+def _innermost(function: Any) -> Any:
+    """The plain function behind decorators, partial applications, methods and objects that can be called."""
+    for _ in range(10):  # a chain that is longer, or circular, is left as it is
+        for name in ("fn", "func", "__wrapped__", "__func__"):
+            inner = getattr(function, name, None)
+            if callable(inner):
+                break
+        else:
+            inner = vars(type(function)).get("__call__")  # an object of the user's own class
+            if not isinstance(inner, FunctionType):
+                return function
+        function = inner
+    return function
+
+
+def _enclosed(function: Any) -> Iterator[Any]:
+    """What a closure holds on to."""
+    for cell in getattr(function, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # a variable that was never set
+            yield cell.cell_contents
+
+
+def _imports_in(code: CodeType) -> Iterator[str]:
+    """Top modules that a function imports when it is called."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "IMPORT_NAME":
+            yield str(instruction.argval).partition(".")[0]
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _imports_in(constant)
 
 
 def _names_in(code: CodeType) -> Iterator[str]:

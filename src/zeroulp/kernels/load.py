@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import importlib.util
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zeroulp.errors import KernelNotFoundError, UsageError
+from zeroulp.errors import KernelNotFoundError, KernelRaisedError, UsageError
 from zeroulp.kernels.frameworks import framework_named, framework_of
 from zeroulp.kernels.python import PythonKernel, call_guarded
 from zeroulp.kernels.shared_library import library_kernel
@@ -32,6 +33,12 @@ def load(spec: KernelSpec, problem: Matmul) -> Kernel:
         KernelRaisedError: If its module raises when imported.
     """
     place, name = split_target(spec.target)
+    if "<" in name:
+        raise KernelNotFoundError(
+            f"{name!r} cannot be found by its name",
+            why="it was a lambda, or a function within a function, handed over in Python",
+            do="name a function at the top of a file, as file.py:function",
+        )
     if place.endswith(_LIBRARY_SUFFIXES):
         return library_kernel(place, name, spec.signature, problem)
     if spec.signature:
@@ -41,8 +48,7 @@ def load(spec: KernelSpec, problem: Matmul) -> Kernel:
     for part in name.split("."):
         function = getattr(function, part, None)
     if function is None:
-        public = [n for n, value in vars(module).items() if callable(value) and not n.startswith("_")]
-        raise KernelNotFoundError(f"{place} has no function {name!r}", do=f"it has: {', '.join(public) or 'none'}")
+        raise KernelNotFoundError(f"{place} has no function {name!r}", do=_suggest(name, module))
     return wrap(function, spec, problem)
 
 
@@ -52,6 +58,16 @@ def wrap(function: Callable[..., Any], spec: KernelSpec, problem: Matmul) -> Ker
         raise UsageError(f"{spec.target} is a {type(function).__name__}, not a function")
     framework = framework_named(spec.framework or framework_of(function))
     return PythonKernel(function, framework, problem, destination_passing=spec.destination_passing)
+
+
+def _suggest(name: str, module: ModuleType) -> str:
+    """Functions that may be meant: close names, else those that the module defines itself."""
+    public = [n for n, value in vars(module).items() if callable(value) and not n.startswith("_")]
+    close = difflib.get_close_matches(name, public, n=3)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    own = [n for n in public if getattr(vars(module)[n], "__module__", None) == module.__name__]
+    return f"it has: {', '.join((own or public)[:20]) or 'none'}"
 
 
 def split_target(target: str) -> tuple[str, str]:
@@ -71,8 +87,8 @@ def is_library(target: str) -> bool:
 
 
 def _module_from_file(path: Path) -> ModuleType:
-    if not path.exists():
-        raise KernelNotFoundError(f"no file {path}", where=f"looked in {Path.cwd()}")
+    if not path.is_file():
+        raise KernelNotFoundError(f"no file {path}", where=f"looked in {Path.cwd()}", do="correct the path")
     directory = str(path.resolve().parent)
     if directory not in sys.path:
         sys.path.insert(0, directory)
@@ -89,20 +105,15 @@ def _module_from_file(path: Path) -> ModuleType:
 def _module_named(name: str) -> ModuleType:
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
-    top = name.partition(".")[0]
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise KernelNotFoundError(f"no module {name!r}", do="write package.module:function, or file.py:function")
     try:
-        found = importlib.util.find_spec(name)
-    except (ModuleNotFoundError, ValueError):
-        found = None
-    if found is None and name not in sys.modules:
-        why = f"{top} can be imported, {name} is not in it" if _exists(top) and top != name else ""
-        raise KernelNotFoundError(f"no module {name!r}", why=why, do="is it installed, or on PYTHONPATH?")
-    module: ModuleType = call_guarded(importlib.import_module, name)
+        module: ModuleType = call_guarded(importlib.import_module, name)
+    except KernelRaisedError as error:
+        missing = getattr(error.__cause__, "name", None) if isinstance(error.__cause__, ModuleNotFoundError) else None
+        if not missing or not f"{name}.".startswith(f"{missing}."):
+            raise  # it is there, and something that it imports is not
+        parent = missing.rpartition(".")[0]
+        why = f"{parent} can be imported, {missing} is not in it" if parent else ""
+        raise KernelNotFoundError(f"no module {name!r}", why=why, do="is it installed, or on PYTHONPATH?") from error
     return module
-
-
-def _exists(name: str) -> bool:
-    try:
-        return importlib.util.find_spec(name) is not None
-    except (ModuleNotFoundError, ValueError):
-        return False

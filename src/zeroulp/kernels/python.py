@@ -6,7 +6,9 @@ import inspect
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from zeroulp.errors import KernelRaisedError, KernelResultError, ZeroulpError
+import numpy as np
+
+from zeroulp.errors import KernelRaisedError, KernelResultError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from zeroulp.encoding import Array
     from zeroulp.kernels.frameworks import Framework
     from zeroulp.problem import Matmul
+
+
+_LONGEST_MESSAGE = 300  # characters
 
 
 class PythonKernel:
@@ -41,7 +46,9 @@ class PythonKernel:
         arguments = [self._framework.to(array) for array in operands]
         if self._destination_passing and out is not None:
             arguments.append(self._framework.to(out))
-        result = call_guarded(self._function, *arguments, **self._keywords)
+        hint = f"a kernel of this problem is called with {len(arguments)} arrays, in the order a, b, c, bias, out"
+        with np.errstate():  # what the kernel sets is undone
+            result = call_guarded(self._function, *arguments, hint=hint, **self._keywords)
         if self._destination_passing and out is not None:
             return out
         host = self._framework.back(result)
@@ -53,20 +60,39 @@ class PythonKernel:
         return host
 
 
-def call_guarded(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """Call user code; whatever it raises becomes a KernelRaisedError with its traceback."""
+def call_guarded(function: Callable[..., Any], *arguments: Any, hint: str = "", **keywords: Any) -> Any:
+    """
+    Call user code; whatever it raises becomes a KernelRaisedError with its traceback.
+
+    Args:
+        function: The user's code.
+        arguments: What it gets.
+        hint: What to say if it does not take these arguments.
+        keywords: What else it gets.
+    """
     try:
         return function(*arguments, **keywords)
-    except (KeyboardInterrupt, ZeroulpError):
+    except KeyboardInterrupt:
         raise
     except BaseException as error:
-        frames = traceback.format_exception(type(error), error, error.__traceback__)
-        hint = ""
-        if isinstance(error, TypeError) and "argument" in str(error):
-            hint = f"a kernel of this problem is called with {len(arguments)} arrays, in the order a, b, c, bias, out"
-        raise KernelRaisedError(
-            f"the kernel raised {type(error).__name__}: {error}", log="".join(frames), why=hint
-        ) from error
+        log = printable("".join(traceback.format_exception(type(error), error, error.__traceback__)))
+        refused = isinstance(error, TypeError) and error.__traceback__ is not None and not error.__traceback__.tb_next
+        what = f"the kernel raised {type(error).__name__}: {_message(error)}".removesuffix(": ")
+        raise KernelRaisedError(what, log=log, why=hint if refused else "") from error
+
+
+def printable(text: str) -> str:
+    """A candidate's text without what could move a terminal's cursor or change its colours."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def _message(error: BaseException) -> str:
+    """The first line of what an exception says; the log has all of it."""
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:  # noqa: BLE001  (it is the candidate's class)
+        return "(its message cannot be shown)"
+    return printable(lines[0][:_LONGEST_MESSAGE]) if lines else ""
 
 
 def _parameters(function: Callable[..., Any]) -> set[str]:

@@ -7,8 +7,6 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from zeroulp import encoding
 from zeroulp.errors import KernelNotFoundError, KernelRaisedError, UsageError
 from zeroulp.kernels.signature import BATCH_STRIDES, LEADING, POINTERS, Signature, parse_signature
@@ -110,9 +108,7 @@ def _check_roles(signature: Signature, problem: Matmul) -> None:
             f"the signature cannot carry batch={problem.batch}",
             do="use one batch dimension and the roles batch, stride_a, stride_b, stride_out",
         )
-    needed = {role for role, name in LEADING.items() if name in roles}
-    carried = problem.layouts in ("contiguous", "offset") or (problem.layouts == "padded" and needed <= set(roles))
-    if not carried:
+    if not all(_carries(signature, problem, name) for name in POINTERS if name in roles):
         raise UsageError(
             f"layouts={problem.layouts!r} cannot be told to this C symbol",
             why="its signature has row-major operands and these sizes only: " + ", ".join(roles),
@@ -120,6 +116,15 @@ def _check_roles(signature: Signature, problem: Matmul) -> None:
         )
 
 
+def _carries(signature: Signature, problem: Matmul, name: str) -> bool:
+    """Whether the symbol can be told how the operand *name* lies in memory."""
+    layouts = problem.layouts
+    if isinstance(layouts, dict):
+        layouts = layouts.get("out" if name == "c" and signature.in_place else name, "contiguous")
+    told = any(LEADING.get(role) == name for role in signature.roles) or name == "bias"
+    return layouts in ("contiguous", "offset") or (layouts == "padded" and told)
+
+
 def _leading_dimension(array: Array) -> int:
-    stride = array.strides[-2] // array.itemsize
-    return int(stride) if array.shape[-2] else int(np.shape(array)[-1])
+    """Elements from one row to the next; at least 1, as BLAS wants it."""
+    return max(1, int(array.strides[-2] // array.itemsize if array.shape[-2] else array.shape[-1]))

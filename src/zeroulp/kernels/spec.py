@@ -35,8 +35,12 @@ class KernelSpec:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> KernelSpec:
-        """The spec that `to_dict` described."""
-        return cls(**data)
+        """The spec that `to_dict` described. Raises TypeError if it is none."""
+        spec = cls(**data)
+        texts = [spec.target, *(text for text in (spec.framework, spec.signature) if text is not None)]
+        if not all(isinstance(text, str) for text in texts) or not isinstance(spec.destination_passing, bool):
+            raise TypeError(f"no kernel is described by {data}")
+        return spec
 
 
 class Kernel(Protocol):

@@ -88,6 +88,8 @@ class Signed:
             if fits:
                 settings = self._settings(problem, size, size, min(problem.k, room // size**2))
                 found.append(_by_block(problem, settings))
+        if not found:  # not even one product: the certificate will say so
+            return [{**self._settings(problem, 1, 1, 1), "block": 0}]
         rounds = max(len(blocks) for blocks in found)
         return [blocks[i % len(blocks)] for i in range(rounds) for blocks in found]
 

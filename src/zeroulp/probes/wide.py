@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from zeroulp.exactness import Lattice, dyadic
 from zeroulp.probes import sizing
 from zeroulp.probes.base import Options, Settings, register
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 _EPILOGUE = 2
 _NARROWEST = 3  # significant bits below which an odd integer is no longer wide
+_MOST = 2**30  # span of the small integers: they are drawn as int32
 
 
 @register
@@ -76,7 +79,7 @@ class Wide:
             else:
                 drawn[name] = stream.signed(int(settings["span"]), shapes[name])
         terms = int(settings["terms"])
-        block = seed.trial % sizing.blocks_of(problem.k, terms)
+        block = int(seed.stream("block of k").below(sizing.blocks_of(problem.k, terms), ())[()])
         drawn["b"] = sizing.keep_block(problem, drawn["b"], seed, block, terms)
         if settings["alike"]:
             drawn = {name: abs(integers) for name, integers in drawn.items()}
@@ -97,12 +100,14 @@ class Wide:
         formats = (problem.a_format, problem.b_format)
         wide, narrow = formats if side == "a" else formats[::-1]
         room = sizing.room_for_products(problem, declared=options.declared, epilogue=_EPILOGUE)
+        if options.bits is not None:
+            room = min(room, max(1, 2**options.bits - sizing.epilogue_size(problem, _EPILOGUE)))
         k = max(problem.k, 1)
         width = min(_full_width(wide), options.width or 31)
         while not full and width > _NARROWEST and k * (2**width - 1) > room:
             width -= 1
         terms = min(problem.k, max(1, room // (2**width - 1)), options.terms or problem.k)
-        span = max(1, min(room // (max(terms, 1) * (2**width - 1)), sizing.integer_limit(narrow)))
+        span = max(1, min(room // (max(terms, 1) * (2**width - 1)), sizing.integer_limit(narrow), _MOST))
         if options.terms is not None:
             span = 1
         if options.width is not None:
@@ -135,4 +140,4 @@ def _odd(stream: Stream, width: int, shape: Shape) -> Array:
     half = 1 << (width - 2)
     drawn = stream.signed(half, shape)  # ±1 .. ±half
     magnitude = 2 * abs(drawn) - 1 + 2 * half
-    return magnitude * (1 - 2 * (drawn < 0))
+    return np.where(drawn < 0, -magnitude, magnitude)

@@ -161,7 +161,17 @@ class Matmul:
         for name, layout in self.layouts.items():
             if name not in names:
                 raise ProblemError(f"layouts name the operand {name!r}", why=f"there are {', '.join(sorted(names))}")
-            layout_named(layout)
+            if layout == "any":
+                raise ProblemError(
+                    f"layouts vary for {name} alone", do="pass layouts='any' to vary them all, or name one layout"
+                )
+            if layout_named(layout).broadcast and name == "out":
+                raise ProblemError(
+                    f"the layout {layout!r} of the output",
+                    where="layouts",
+                    why="its rows would be one and the same memory",
+                    do="choose a layout without stride 0 for out",
+                )
 
     @property
     def contract(self) -> Contract:

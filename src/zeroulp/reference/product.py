@@ -42,7 +42,10 @@ def exact_product(a: Array, b: Array, bound: int) -> NDArray[np.int64]:
     if bound > 2**53 or a.shape[-1] == 0:
         return _plain(a, b)
     work = np.float32 if bound <= 2**24 else np.float64
-    product = np.matmul(a.astype(work), b.astype(work)).astype(np.int64)
+    fast = np.matmul(a.astype(work), b.astype(work))
+    if not (np.abs(fast) <= bound).all():  # NaN too
+        return _plain(a, b)
+    product = fast.astype(np.int64)
     return product if is_product(product, a, b) else _plain(a, b)
 
 

@@ -1,31 +1,39 @@
 """
 Reports as JSON and back, without loss; ``docs/report.schema.json`` describes the form.
 
-Integers above 2^53 (the seed, sums of a float64 accumulator) are written as text, because many
-readers of JSON have no others than float64.
+Integers that may exceed 2^53 (the seed, sums of a float64 accumulator, distances in ulp) are
+written as text, because many readers of JSON have no others than float64.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from zeroulp.errors import ReportFileError
+from zeroulp.draw import check_seed
+from zeroulp.errors import ReportFileError, UsageError
 from zeroulp.exactness import Certificate
 from zeroulp.judge import Differs, Matched, Outcome, Value
 from zeroulp.kernels import KernelSpec
 from zeroulp.plan import Skipped
-from zeroulp.problem import Matmul
+from zeroulp.probes import probe_named
+from zeroulp.problem import Matmul, layout_named
 from zeroulp.report.model import Finding, Report, TrialRecord, Verdict
 from zeroulp.version import __version__
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 SCHEMA_VERSION = 1
+
+_T = TypeVar("_T")
 
 
 def to_json(report: Report) -> str:
     """The report as JSON text, ending in a newline."""
-    return json.dumps(to_dict(report), indent=1, allow_nan=False) + "\n"
+    text = json.dumps(to_dict(report), indent=1, allow_nan=False, default=float)  # numpy's numbers are none to json
+    return text + "\n"
 
 
 def to_dict(report: Report) -> dict[str, Any]:
@@ -70,6 +78,8 @@ def _outcome_to_dict(outcome: Outcome | None) -> dict[str, Any] | None:
         return None
     name = "matched" if isinstance(outcome, Matched) else "differs"
     data = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(outcome).items()}
+    if isinstance(outcome, Differs) and outcome.ulps is not None:
+        data["ulps"] = str(outcome.ulps)
     return {"kind": name, **data}
 
 
@@ -93,8 +103,10 @@ def from_json(text: str, *, source: str = "report") -> Report:
             why=f"{error.msg}; {'the file is empty' if not text.strip() else 'it may be cut short'}",
             do="write the report again with --json",
         ) from error
+    except RecursionError as error:
+        raise ReportFileError(f"{source} is no report", why="it is nested too deeply") from error
     version = data.get("schema_version") if isinstance(data, dict) else None
-    if version != SCHEMA_VERSION:
+    if version is True or version != SCHEMA_VERSION:
         raise ReportFileError(
             f"{source} is no report of schema version {SCHEMA_VERSION}",
             why=f"its schema_version is {version!r}",
@@ -102,51 +114,124 @@ def from_json(text: str, *, source: str = "report") -> Report:
         )
     try:
         return _from_dict(data)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except _DamageError as damage:
         raise ReportFileError(
-            f"{source} is a damaged report", why=f"{type(error).__name__}: {error}", do="write it again with --json"
-        ) from error
+            f"{source} is a damaged report", where=damage.where, why=damage.why, do="write it again with --json"
+        ) from damage
+
+
+class _DamageError(Exception):
+    """What is wrong with a part of a report, and which part it is."""
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(where, why)
+        self.where, self.why = where, why
+
+
+def _part(data: dict[str, Any], name: str, read: Callable[[Any], _T]) -> _T:
+    """The part of *data* called *name*, as *read* understands it."""
+    if name not in data:
+        raise _DamageError(name, "it is missing")
+    return _read(name, data[name], read)
+
+
+def _read(where: str, value: Any, read: Callable[[Any], _T]) -> _T:
+    try:
+        return read(value)
+    except _DamageError as inner:
+        path = where + inner.where if inner.where.startswith("[") else f"{where}.{inner.where}"
+        raise _DamageError(path, inner.why) from inner
+    except UsageError as error:
+        raise _DamageError(where, error.what) from error
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise _DamageError(where, f"{type(error).__name__}: {error}") from error
+
+
+def _every(read: Callable[[Any], _T]) -> Callable[[Any], tuple[_T, ...]]:
+    """A reader of lists, from one of their items."""
+
+    def read_list(items: Any) -> tuple[_T, ...]:
+        return tuple(_read(f"[{i}]", item, read) for i, item in enumerate(_a(list)(items)))
+
+    return read_list
+
+
+def _a(*kinds: type) -> Callable[[Any], Any]:
+    """A reader of plain values of one of these types."""
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            raise TypeError(f"{value!r} is no {' or '.join(kind.__name__ for kind in kinds)}")
+        return value
+
+    return read
+
+
+_TEXT, _WHOLE, _NUMBER, _MAPPING = _a(str), _a(int), _a(int, float), _a(dict)
 
 
 def _from_dict(data: dict[str, Any]) -> Report:
     return Report(
-        verdict=Verdict(data["verdict"]),
-        problem=Matmul.from_dict(data["problem"]),
-        kernel=KernelSpec.from_dict(data["kernel"]),
-        seed=int(data["seed"], 16),
-        findings=tuple(_finding(item) for item in data["findings"]),
-        trials=tuple(_trial(item) for item in data["trials"]),
-        skipped=tuple(Skipped(**item) for item in data["skipped"]),
-        coverage=data["coverage"],
-        calls=data["calls"],
-        escape_probability=data["escape_probability"],
-        wished=data["wished_escape_probability"],
-        reasons=tuple((item["reason"], item["remedy"]) for item in data["reasons"]),
-        log=data["log"],
-        isolation=data["isolation"],
-        seconds=data["seconds"],
-        environment=data["environment"],
-        options=data["options"],
+        verdict=_part(data, "verdict", Verdict),
+        problem=_part(data, "problem", Matmul.from_dict),
+        kernel=_part(data, "kernel", KernelSpec.from_dict),
+        seed=_part(data, "seed", lambda text: check_seed(_TEXT(text))),
+        findings=_part(data, "findings", _every(_finding)),
+        trials=_part(data, "trials", _every(_trial)),
+        skipped=_part(data, "skipped", _every(lambda item: Skipped(**item))),
+        coverage=_part(data, "coverage", _NUMBER),
+        calls=_part(data, "calls", _WHOLE),
+        escape_probability=_part(data, "escape_probability", _NUMBER),
+        wished=_part(data, "wished_escape_probability", _NUMBER),
+        reasons=_part(data, "reasons", _every(lambda item: (item["reason"], item["remedy"]))),
+        log=_part(data, "log", _TEXT),
+        isolation=_part(data, "isolation", _TEXT),
+        seconds=_part(data, "seconds", _MAPPING),
+        environment=_part(data, "environment", _MAPPING),
+        options=_part(data, "options", _MAPPING),
     )
 
 
 def _finding(data: dict[str, Any]) -> Finding:
-    evidence = tuple((item["label"], item["text"]) for item in data["evidence"])
-    return Finding(data["kind"], data["sentence"], data["trial"], tuple(data["replay"]), evidence)
+    return Finding(
+        kind=_part(data, "kind", _TEXT),
+        sentence=_part(data, "sentence", _TEXT),
+        trial=_part(data, "trial", _WHOLE),
+        replay=_part(data, "replay", _every(_WHOLE)),
+        evidence=_part(data, "evidence", _every(lambda item: (_TEXT(item["label"]), _TEXT(item["text"])))),
+    )
 
 
 def _trial(data: dict[str, Any]) -> TrialRecord:
-    certificate = dict(data["certificate"])
-    for name in ("budget", "largest_sum"):
-        certificate[name] = int(certificate[name])
-    return TrialRecord(**{**data, "certificate": Certificate(**certificate), "outcome": _outcome(data["outcome"])})
+    return TrialRecord(
+        index=_part(data, "index", _WHOLE),
+        probe=_part(data, "probe", lambda name: probe_named(name).name),
+        settings=_part(data, "settings", _MAPPING),
+        layouts=_part(data, "layouts", _layouts),
+        calls=_part(data, "calls", _WHOLE),
+        certificate=_part(data, "certificate", _certificate),
+        digest=_part(data, "digest", _TEXT),
+        share_compared=_part(data, "share_compared", _NUMBER),
+        outcome=_part(data, "outcome", _outcome),
+    )
+
+
+def _layouts(data: dict[str, str]) -> dict[str, str]:
+    return {name: layout_named(layout).name for name, layout in data.items()}
+
+
+def _certificate(data: dict[str, Any]) -> Certificate:
+    sums = {name: _part(data, name, lambda text: int(_TEXT(text))) for name in ("budget", "largest_sum")}
+    return Certificate(**{**data, **sums})
 
 
 def _outcome(data: dict[str, Any] | None) -> Outcome | None:
     if data is None:
         return None
     fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
-    del fields["kind"]
-    if data["kind"] == "matched":
+    if fields.pop("kind") == "matched":
         return Matched(**fields)
-    return Differs(**{**fields, "expected": Value(**fields["expected"]), "actual": Value(**fields["actual"])})
+    for name in ("expected", "actual"):
+        fields[name] = _part(data, name, lambda value: Value(**value))
+    fields["ulps"] = _part(data, "ulps", lambda ulps: None if ulps is None else int(_TEXT(ulps)))
+    return Differs(**fields)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zeroulp import encoding, memory
-from zeroulp.errors import KernelError
+from zeroulp.errors import KernelError, UsageError
 from zeroulp.kernels import KernelSpec, load, wrap
 from zeroulp.kernels.load import is_library
 from zeroulp.problem import LAYOUTS, Matmul
@@ -54,7 +54,12 @@ def run_rules(
 
     Returns:
         One result per rule, in order.
+
+    Raises:
+        UsageError: If the kernel does not exist, or there is no such isolation.
     """
+    if isolation not in ("none", "process"):
+        raise UsageError(f"isolation {isolation!r} is not available", do="choose 'none' or 'process'")
     results = []
     for done, rule in enumerate(rules):
         if progress is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -80,6 +81,20 @@ class Runner(Protocol):
     def close(self) -> None:
         """Give everything back."""
         ...
+
+
+def map_memory(descriptor: int, size_bytes: int) -> Array:
+    """
+    Page-aligned memory as bytes: that behind *descriptor*, or fresh if it is -1.
+
+    Raises:
+        MemoryError: If there is not so much.
+    """
+    try:
+        block: Array = np.frombuffer(mmap.mmap(descriptor, max(size_bytes, 1)), np.uint8)
+    except (OSError, OverflowError) as error:
+        raise MemoryError(f"operands, output and guards take {size_bytes / 2**30:,.1f} GiB: {error}") from error
+    return block
 
 
 class Executor:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import mmap
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from zeroulp.kernels.frameworks import versions
-from zeroulp.runner.base import Call, Executor, Returned
+from zeroulp.runner.base import Call, Executor, Returned, map_memory
 
 if TYPE_CHECKING:
     from zeroulp.encoding import Array
@@ -28,8 +25,7 @@ class InProcess:
     isolation = "none"
 
     def __init__(self, kernel: Kernel, size_bytes: int) -> None:
-        self._map = mmap.mmap(-1, max(size_bytes, 1))  # page-aligned
-        self.block: Array = np.frombuffer(self._map, np.uint8)
+        self.block: Array = map_memory(-1, size_bytes)
         self.framework = kernel.framework
         self._executor = Executor(kernel, self.block)
 

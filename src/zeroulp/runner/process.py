@@ -7,12 +7,13 @@ candidate prints goes to a log that is shown if it breaks.
 
 from __future__ import annotations
 
-import mmap
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +28,9 @@ from zeroulp.errors import (
     KernelTimedOutError,
     UsageError,
 )
+from zeroulp.kernels.python import printable
 from zeroulp.problem.layout import Layout
-from zeroulp.runner.base import Call, Returned
+from zeroulp.runner.base import Call, Returned, map_memory
 from zeroulp.runner.messages import Channel, call_to_data
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 _LOG_TAIL_BYTES = 4000
 _LOADING_SECONDS = 120.0  # importing a framework takes its time
+_LOOK_SECONDS = 0.2  # how often a silent worker is looked at: a child of its own may hold its pipe open
+_DYING_SECONDS = 1.0  # from a closed pipe to the end of the process
 _ERRORS: dict[str, type[KernelError]] = {kind.code: kind for kind in (KernelRaisedError, KernelResultError)}
 
 
@@ -58,22 +62,29 @@ class WorkerProcess:
     """
 
     isolation = "process"
+    framework = ""
 
     def __init__(self, spec: KernelSpec, problem: Matmul, size_bytes: int, deadline_seconds: float) -> None:
+        if not deadline_seconds > 0:
+            raise UsageError(f"a deadline of {deadline_seconds:g} s", do="pass a positive number of seconds")
         regions, extra = memory.arrange([(problem.output, Layout("landing"))])
         base = -(-size_bytes // 64) * 64
         self._landing = _shifted(regions[0], base)
         self._deadline = deadline_seconds
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  (closed in close)
         self._shared = _shared_file(base + extra)
-        self.block: Array = np.frombuffer(mmap.mmap(self._shared, base + extra), np.uint8)
-        self._start(base + extra)
-        self.framework = ""
+        try:
+            self.block: Array = map_memory(self._shared, base + extra)
+            self._start(base + extra)
+        except BaseException:
+            os.close(self._shared)
+            self._log.close()
+            raise
         try:
             answer = self._ask(
                 {"kernel": spec.to_dict(), "problem": problem.to_dict()}, max(deadline_seconds, _LOADING_SECONDS)
             )
-            self.framework = str(answer["framework"])
+            self.framework = str(answer.get("framework", "unknown"))
         except BaseException:
             self.close()
             raise
@@ -88,7 +99,7 @@ class WorkerProcess:
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, "PYTHONPATH": path, "PYTHONFAULTHANDLER": "1", "PYTHONUNBUFFERED": "1"},
             start_new_session=True,
         )
         os.close(to_worker[0])
@@ -112,59 +123,89 @@ class WorkerProcess:
 
     def close(self) -> None:
         """End the worker and all that it started."""
-        if self._process.poll() is None:
-            _kill(self._process)
+        _kill(self._process)
         self._process.wait()
         self._channel.close()
         os.close(self._shared)
         self._log.close()
 
     def _returned(self, answer: dict[str, Any]) -> Returned:
+        try:
+            name, shape, seconds = str(answer["dtype"]), tuple(map(int, answer["shape"])), float(answer["seconds"])
+            delivered = answer["delivered"] is True
+        except (KeyError, TypeError, ValueError):
+            raise self._babbled() from None
         codes = None
-        if answer["delivered"]:
+        if delivered:
             codes = encoding.bits_of(np.array(memory.view(self.block, self._landing), order="C"))
-        return Returned(str(answer["dtype"]), tuple(answer["shape"]), codes, float(answer["seconds"]))
+        return Returned(name, shape, codes, seconds)
 
     def _ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
         try:
             self._channel.send(message)
-            answer = self._channel.receive(seconds)
+            answer = self._receive(seconds)
         except TimeoutError:
             _kill(self._process)
+            doing = "running" if self.framework else "being loaded"
             raise KernelTimedOutError(
-                f"the kernel was still running after {seconds:g} s",
+                f"the kernel was still {doing} after {seconds:g} s",
                 log=self._log_tail(),
                 do="pass a longer deadline if it is only slow",
             ) from None
         except (EOFError, BrokenPipeError):
             raise self._crashed() from None
         except ValueError:
-            _kill(self._process)
-            raise KernelCrashedError("the worker sent something that is no message", log=self._log_tail()) from None
+            raise self._babbled() from None
         if "error" not in answer:
             return answer
         self._raise(answer)
         raise AssertionError("unreachable")
 
+    def _receive(self, seconds: float) -> dict[str, Any]:
+        """The answer. Raises TimeoutError, or EOFError if the worker has died, whoever holds its pipe."""
+        end = time.monotonic() + seconds
+        while True:
+            ended = self._process.poll() is not None
+            left = max(0.0, end - time.monotonic())
+            try:
+                return self._channel.receive(0.0 if ended else min(_LOOK_SECONDS, left))
+            except TimeoutError:
+                if ended:
+                    raise EOFError from None
+                if not left:
+                    raise
+
     def _raise(self, answer: dict[str, Any]) -> None:
-        text = {name: str(answer.get(name, "")) for name in ("what", "where", "why", "do", "log")}
+        text = {name: printable(str(answer.get(name, ""))) for name in ("what", "where", "why", "do", "log")}
         if answer["error"] == "kernel":
             kind = _ERRORS.get(str(answer.get("code")), KernelError)
             raise kind(text["what"], log=text["log"] or self._log_tail(), why=text["why"], do=text["do"])
         raise UsageError(text["what"], where=text["where"], why=text["why"], do=text["do"])
 
     def _crashed(self) -> KernelCrashedError:
-        status = self._process.wait()
+        try:
+            status = self._process.wait(_DYING_SECONDS)
+        except subprocess.TimeoutExpired:
+            _kill(self._process)
+            return KernelCrashedError("the kernel closed its process's pipes", log=self._log_tail())
+        if status == -signal.SIGKILL:
+            why = "the system may have run out of memory, unless something else killed it"
+            return KernelCrashedError("the kernel's process died of SIGKILL", log=self._log_tail(), why=why)
         if status < 0:
-            what = f"the kernel's process died of {signal.Signals(-status).name}"
+            what = f"the kernel's process died of {_signal_name(-status)}"
         else:
-            what = f"the kernel's process ended with exit status {status} in the middle of a call"
+            when = "in the middle of a call" if self.framework else "while the kernel was being loaded"
+            what = f"the kernel's process ended with exit status {status} {when}"
         return KernelCrashedError(what, log=self._log_tail())
+
+    def _babbled(self) -> KernelCrashedError:
+        _kill(self._process)
+        return KernelCrashedError("the kernel's process sent something that is no message", log=self._log_tail())
 
     def _log_tail(self) -> str:
         end = self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, end - _LOG_TAIL_BYTES))
-        return self._log.read().decode(errors="replace").strip()
+        return printable(self._log.read().decode(errors="replace").replace("\r\n", "\n")).strip()
 
 
 def _shifted(region: Region, by: int) -> Region:
@@ -183,8 +224,14 @@ def _shared_file(size: int) -> int:
     return descriptor
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def _signal_name(number: int) -> str:
     try:
+        return signal.Signals(number).name
+    except ValueError:  # real-time signals have no names
+        return f"signal {number}"
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill the worker's process group: the worker, if it still runs, and what it started, which may outlive it."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS has no permission to kill the dead
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        process.kill()

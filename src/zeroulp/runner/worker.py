@@ -7,12 +7,9 @@ It knows the inputs and nothing else: expected values and verdict stay with the 
 
 from __future__ import annotations
 
-import mmap
 import os
 import sys
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from zeroulp import encoding, memory
 from zeroulp.errors import KernelError, UsageError, ZeroulpError
@@ -20,7 +17,7 @@ from zeroulp.kernels import KernelSpec, load
 from zeroulp.kernels.frameworks import versions
 from zeroulp.memory import Region
 from zeroulp.problem import Matmul
-from zeroulp.runner.base import Executor, Returned
+from zeroulp.runner.base import Executor, Returned, map_memory
 from zeroulp.runner.messages import Channel, call_from_data
 
 if TYPE_CHECKING:
@@ -31,7 +28,7 @@ def main(argv: list[str] | None = None) -> int:
     """Serve until told to stop, or until the parent is gone."""
     read, write, block, size = (int(text) for text in (sys.argv[1:] if argv is None else argv))
     channel = Channel(read, write)
-    shared = np.frombuffer(mmap.mmap(block, size), np.uint8)
+    shared = map_memory(block, size)
     try:
         first = channel.receive()
         kernel = load(KernelSpec.from_dict(first["kernel"]), Matmul.from_dict(first["problem"]))

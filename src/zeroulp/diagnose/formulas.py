@@ -13,64 +13,18 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from zeroulp import encoding
-from zeroulp.exactness import dyadic
-from zeroulp.judge import same
 from zeroulp.reference import exact_product
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
+    from zeroulp.diagnose.case import Case
     from zeroulp.encoding import Array
-    from zeroulp.exactness import Certificate, Family
-    from zeroulp.problem import Matmul
 
 Formula: TypeAlias = "Callable[[Array, Array], Changed]"
 
 _WRONG_SAMPLES, _RIGHT_SAMPLES = 32, 8
 _TILES = (4, 8, 16, 32, 64, 128, 256)
-
-
-@dataclass(frozen=True)
-class Case:
-    """
-    A trial that went wrong.
-
-    Args:
-        problem: The problem.
-        family: The lattices that *integers* count in.
-        certificate: Of the trial.
-        integers: All operands, in quanta, as the kernel got them.
-        total: The exact result in quanta.
-        actual: Encodings that the kernel returned.
-        wrong: Where they differ from the expected ones.
-    """
-
-    problem: Matmul
-    family: Family
-    certificate: Certificate
-    integers: Mapping[str, Array]
-    total: Array
-    actual: Array
-    wrong: Array
-
-    def oriented(self) -> tuple[Array, Array]:
-        """A as (*batch, m, k) and b as (*batch, n, k): k is the last axis of both."""
-        a, b = self.integers["a"], self.integers["b"]
-        a = np.swapaxes(a, -1, -2) if self.problem.transpose_a else a
-        b = b if self.problem.transpose_b else np.swapaxes(b, -1, -2)
-        return a.astype(np.int64), b.astype(np.int64)
-
-    @property
-    def scale(self) -> int:
-        """Quanta of the result per quantum of a product."""
-        j, i = dyadic(self.problem.alpha)
-        return j << max(0, self.family.a.exponent + self.family.b.exponent + i - self.certificate.quantum_exponent)
-
-    def agrees(self, total: Array, finer: int, actual: Array) -> Array:
-        """Where a result in quanta, times 2**-finer, rounded as the reference rounds, has the kernel's bits."""
-        exponent, format_ = self.certificate.quantum_exponent - finer, self.problem.out_format
-        return same(actual, encoding.round_integers(total, exponent, format_, saturate=True), format_)
 
 
 @dataclass(frozen=True)
@@ -113,7 +67,7 @@ def explain(case: Case) -> str:
     if case.problem.k == 0 or not case.wrong.any():
         return ""
     samples = _sample(case)
-    for found in (_lone_products, _ranges_of_k):
+    for found in (_lone_products, _nothing, _ranges_of_k):
         sentence = found(case, samples)
         if sentence:
             return sentence
@@ -148,6 +102,8 @@ def _lone_products(case: Case, samples: _Samples) -> str:
     """One product left out or added twice, the same k in every wrong output."""
     products = case.scale * samples.rows * samples.columns
     wrong = slice(0, min(_WRONG_SAMPLES, int(np.count_nonzero(case.wrong))))
+    if np.count_nonzero(products.any(axis=0)) < 2:  # it is all there is: no product in particular
+        return ""
     for sign, verb in ((-1, "leaves out"), (1, "counts twice")):
         candidates = samples.total[wrong, None] + sign * products[wrong]
         fits = case.agrees(candidates, 0, np.broadcast_to(samples.actual[wrong, None], candidates.shape)).all(axis=0)
@@ -156,6 +112,14 @@ def _lone_products(case: Case, samples: _Samples) -> str:
             last = ", the last one" if k == case.problem.k - 1 else ""
             return f"{verb} the product k = {k} of {case.problem.k}{last}"
     return ""
+
+
+def _nothing(case: Case, samples: _Samples) -> str:
+    """Zeros, or the epilogue alone."""
+    wrong = slice(0, min(_WRONG_SAMPLES, int(np.count_nonzero(case.wrong))))
+    if not case.agrees(samples.rest[wrong], 0, samples.actual[wrong]).all():
+        return ""
+    return "returns the epilogue alone, without the product" if samples.rest.any() else "returns zeros"
 
 
 def _ranges_of_k(case: Case, samples: _Samples) -> str:
@@ -171,8 +135,6 @@ def _ranges_of_k(case: Case, samples: _Samples) -> str:
     starts = np.asarray(case.agrees(samples.total[wrong, None] - head[wrong], 0, actual).all(axis=0))
     if starts[:-1].any():
         return f"leaves out the first {int(np.argmax(starts)) + 1} of {k} products"
-    if starts.any():
-        return "returns the epilogue alone, without the product" if samples.rest.any() else "returns zeros"
     return ""
 
 
@@ -212,21 +174,3 @@ def _everywhere(case: Case, formula: Formula) -> bool:
     changed = formula(a, b)
     products = case.scale * exact_product(changed.a, np.swapaxes(changed.b, -1, -2), 2**62)
     return bool(case.agrees(*changed.combine(products, rest), case.actual)[case.wrong].all())
-
-
-def whereabouts(case: Case) -> str:
-    """Where the wrong outputs are, in a clause."""
-    rows, columns = np.nonzero(case.wrong)[-2:]
-    if case.wrong.all():
-        return "in every output"
-    m, n = case.wrong.shape[-2:]
-    row_low, row_high, column_low, column_high = rows.min(), rows.max(), columns.min(), columns.max()
-    if row_low == row_high and m > 1:
-        return f"in row {row_low} only"
-    if column_low == column_high and n > 1:
-        return f"in column {column_low} only"
-    if column_low > 0 and column_high == n - 1 and row_high - row_low + 1 == m:
-        return f"in the last {n - column_low} columns only"
-    if row_low > 0 and row_high == m - 1 and column_high - column_low + 1 == n:
-        return f"in the last {m - row_low} rows only"
-    return f"in {np.count_nonzero(case.wrong):,} of {case.wrong.size:,} outputs"

@@ -1,0 +1,81 @@
+"""A trial that went wrong, with everything that is known of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zeroulp import encoding
+from zeroulp.exactness import dyadic
+from zeroulp.judge import same
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zeroulp.encoding import Array
+    from zeroulp.exactness import Certificate, Family
+    from zeroulp.problem import Matmul
+
+
+@dataclass(frozen=True)
+class Case:
+    """
+    A trial that went wrong.
+
+    Args:
+        problem: The problem.
+        family: The lattices that *integers* count in.
+        certificate: Of the trial.
+        integers: All operands, in quanta, as the kernel got them.
+        total: The exact result in quanta.
+        actual: Encodings that the kernel returned.
+        wrong: Where they differ from the expected ones.
+    """
+
+    problem: Matmul
+    family: Family
+    certificate: Certificate
+    integers: Mapping[str, Array]
+    total: Array
+    actual: Array
+    wrong: Array
+
+    def oriented(self) -> tuple[Array, Array]:
+        """A as (*batch, m, k) and b as (*batch, n, k): k is the last axis of both."""
+        a, b = self.integers["a"], self.integers["b"]
+        a = np.swapaxes(a, -1, -2) if self.problem.transpose_a else a
+        b = b if self.problem.transpose_b else np.swapaxes(b, -1, -2)
+        return a.astype(np.int64), b.astype(np.int64)
+
+    @property
+    def scale(self) -> int:
+        """Quanta of the result per quantum of a product."""
+        j, i = dyadic(self.problem.alpha)
+        return j << max(0, self.family.a.exponent + self.family.b.exponent + i - self.certificate.quantum_exponent)
+
+    def agrees(self, total: Array, finer: int, actual: Array) -> Array:
+        """Where a result in quanta, times 2**-finer, rounded as the reference rounds, has the kernel's bits."""
+        exponent, format_ = self.certificate.quantum_exponent - finer, self.problem.out_format
+        return same(actual, encoding.round_integers(total, exponent, format_, saturate=True), format_)
+
+
+def whereabouts(case: Case) -> str:
+    """Where the wrong outputs are, in a clause."""
+    rows, columns = np.nonzero(case.wrong)[-2:]
+    if case.wrong.all():
+        return "in every output"
+    if len(rows) == 1 and case.wrong.size > 1:
+        return f"in out[{', '.join(str(axis[0]) for axis in np.nonzero(case.wrong))}] only"
+    m, n = case.wrong.shape[-2:]
+    row_low, row_high, column_low, column_high = rows.min(), rows.max(), columns.min(), columns.max()
+    if row_low == row_high and m > 1:
+        return f"in row {row_low} only"
+    if column_low == column_high and n > 1:
+        return f"in column {column_low} only"
+    if column_low > 0 and column_high == n - 1 and row_high - row_low + 1 == m:
+        return f"in the last {n - column_low} columns only"
+    if row_low > 0 and row_high == m - 1 and column_high - column_low + 1 == n:
+        return f"in the last {m - row_low} rows only"
+    return f"in {np.count_nonzero(case.wrong):,} of {case.wrong.size:,} outputs"
