@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from zeroulp.errors import ProblemError
 from zeroulp.exactness import Certificate, certify
@@ -133,7 +133,8 @@ def make_plan(
         index = len(result)
         layouts = layouts_of(problem, index, settings)
         result.append(Trial(index, name, settings, certificate, layouts, calls))
-    return Plan(problem, tuple(result), tuple(drafts.skipped), _escape(problem, result), escape_probability)
+    escape = escape_probability_of(problem, result)
+    return Plan(problem, tuple(result), tuple(drafts.skipped), escape, escape_probability)
 
 
 def _turns(names: Sequence[str], counts: dict[str, int]) -> Iterator[tuple[int, str]]:
@@ -210,7 +211,7 @@ def _counts(problem: Matmul, drafts: _Drafts, wished: float, trials: int | None)
     return counts
 
 
-def _escape(problem: Matmul, trials: Sequence[Trial]) -> float:
+def escape_probability_of(problem: Matmul, trials: Sequence[Trial]) -> float:
     """The product, over trials, of the chance that a bilinear fault goes unseen."""
     if problem.k == 0 or problem.output.size == 0:
         return 0.0
@@ -247,14 +248,3 @@ def _wished_layouts(problem: Matmul, index: int) -> dict[str, str]:
     chosen = {name: names[(index * (1 if i % 2 == 0 else 5) + rounds * i) % count] for i, name in enumerate(operands)}
     outputs = [name for name in names if not LAYOUTS[name].broadcast]
     return chosen | {"out": outputs[index % len(outputs)]}
-
-
-def plan_data(plan: Plan) -> dict[str, Any]:
-    """The plan as plain data."""
-    return {
-        "problem": plan.problem.to_dict(),
-        "escape_probability": plan.escape_probability,
-        "wished": plan.wished,
-        "calls": plan.calls,
-        "skipped": [vars(skipped) for skipped in plan.skipped],
-    }

@@ -201,13 +201,11 @@ def test_replay_in_python_takes_a_mended_function():
     assert zeroulp.replay(report, right_in_float16).verdict is Verdict.CORRECT
 
 
-@pytest.mark.xfail(strict=True, reason="checks/replay.py: a worker is given the report's kernel, not the function passed")
 def test_replay_in_a_worker_takes_a_mended_function():
     report = zeroulp.check(WRONG, zeroulp.Matmul(8, 9, 17, a="float16"), seed=1, isolation="process")
     assert zeroulp.replay(report, right_in_float16).verdict is Verdict.CORRECT
 
 
-@pytest.mark.xfail(strict=True, reason="checks/replay.py: the new report names the kernel of the old one")
 def test_a_replay_of_a_function_is_reported_under_its_own_name():
     report = zeroulp.check(WRONG, zeroulp.Matmul(8, 9, 17, a="float16"), seed=1)
     assert zeroulp.replay(report, right_in_float16).kernel.target == f"{__file__}:right_in_float16"

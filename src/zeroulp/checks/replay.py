@@ -6,14 +6,20 @@ import time
 from dataclasses import replace as with_changes
 from typing import TYPE_CHECKING, Any
 
-from zeroulp.checks.check import Run
+from zeroulp.checks.run import Run
+from zeroulp.checks.target import target_of
 from zeroulp.errors import ReportFileError
-from zeroulp.plan import Plan, Trial
+from zeroulp.exactness import certify
+from zeroulp.plan import Plan, Trial, escape_probability_of
+from zeroulp.probes import probe_named
+from zeroulp.problem import LAYOUTS
 from zeroulp.report import Report, Verdict
+from zeroulp.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zeroulp.problem import Matmul
     from zeroulp.report import TrialRecord
 
 
@@ -46,9 +52,13 @@ def replay(
     records = [record for record in report.trials if record.index in wanted]
     if not records:
         raise ReportFileError("the report has no trials to run again", why=f"its verdict is {report.verdict.value}")
-    trials = tuple(_trial(record) for record in records)
-    plan = Plan(report.problem, trials, report.skipped, report.escape_probability, report.wished)
-    spec = with_changes(report.kernel, target=kernel) if isinstance(kernel, str) else report.kernel
+    trials = tuple(_trial(report.problem, record) for record in records)
+    escape = escape_probability_of(report.problem, trials)
+    plan = Plan(report.problem, trials, report.skipped, escape, report.wished)
+    spec = report.kernel
+    if kernel is not None:
+        target = kernel if isinstance(kernel, str) else target_of(kernel)
+        spec = with_changes(report.kernel, target=target, framework=None)
     run = Run(plan, spec, report.seed, report.options, started, progress)
     function = kernel if callable(kernel) else None
     again = run.judge_all(function, isolation or report.isolation, deadline_seconds)
@@ -56,9 +66,27 @@ def replay(
     return again
 
 
-def _trial(record: TrialRecord) -> Trial:
-    calls = max(record.calls, 1)
-    return Trial(record.index, record.probe, dict(record.settings), record.certificate, record.layouts, calls)
+def _trial(problem: Matmul, record: TrialRecord) -> Trial:
+    """The trial that *record* tells of; its certificate is worked out again, not believed."""
+    names = {operand.name for operand in (*problem.operands, problem.output)}
+    try:
+        family = probe_named(record.probe).family(problem, record.settings)
+    except (KeyError, TypeError, ValueError):
+        family = None
+    if family is None or set(record.layouts) != names or not _known(record.layouts):
+        raise ReportFileError(f"trial {record.index} of the report is damaged", do="write it again with --json")
+    certificate = certify(problem, family, declared=record.certificate.declared)
+    if certificate != record.certificate or not certificate.holds:
+        raise ReportFileError(
+            f"the certificate of trial {record.index} does not follow from its settings",
+            why="the report was changed, or another version wrote it",
+            do=f"replay it with zeroulp of that version; this one is {__version__}",
+        )
+    return Trial(record.index, record.probe, dict(record.settings), certificate, record.layouts, max(record.calls, 1))
+
+
+def _known(layouts: dict[str, str]) -> bool:
+    return all(layout in LAYOUTS for layout in layouts.values())
 
 
 def _same_bits(report: Report, again: Report) -> None:

@@ -53,13 +53,14 @@ class Changed:
 
 @dataclass(frozen=True)
 class _Samples:
-    """Rows of a and columns of b, (s, k) each, with result and remainder at s positions."""
+    """Rows of a and columns of b, (s, k) each, with result and remainder at s positions; the *wrong* ones first."""
 
     rows: Array
     columns: Array
     total: Array
     rest: Array
     actual: Array
+    wrong: slice
 
 
 def explain(case: Case) -> str:
@@ -81,8 +82,8 @@ def explain(case: Case) -> str:
 
 
 def _sample(case: Case) -> _Samples:
-    wrong, right = np.argwhere(case.wrong), np.argwhere(~case.wrong)
-    places = np.concatenate([_spread(wrong, _WRONG_SAMPLES), _spread(right, _RIGHT_SAMPLES)])
+    wrong = _spread(np.argwhere(case.wrong), _WRONG_SAMPLES)
+    places = np.concatenate([wrong, _spread(np.argwhere(~case.wrong), _RIGHT_SAMPLES)])
     index = tuple(places.T)
     batch, row, column = index[:-2], index[-2], index[-1]
     at_row, at_column = (*batch, row), (*batch, column)
@@ -90,18 +91,20 @@ def _sample(case: Case) -> _Samples:
     rows, columns = a[at_row], b[at_column]
     total = case.total[index]
     rest = total - case.scale * np.sum(rows * columns, axis=-1)
-    return _Samples(rows, columns, total, rest, case.actual[index])
+    return _Samples(rows, columns, total, rest, case.actual[index], slice(0, len(wrong)))
 
 
 def _spread(places: Array, most: int) -> Array:
-    step = max(1, len(places) // most)
-    return places[::step][:most]
+    """Some of the places, in no step with rows or columns: multiples of the golden ratio, modulo their number."""
+    steps = np.arange(min(most, len(places))) * ((5**0.5 - 1) / 2) % 1
+    chosen: Array = places[np.unique((steps * len(places)).astype(int))]
+    return chosen
 
 
 def _lone_products(case: Case, samples: _Samples) -> str:
     """One product left out or added twice, the same k in every wrong output."""
     products = case.scale * samples.rows * samples.columns
-    wrong = slice(0, min(_WRONG_SAMPLES, int(np.count_nonzero(case.wrong))))
+    wrong = samples.wrong
     if np.count_nonzero(products.any(axis=0)) < 2:  # it is all there is: no product in particular
         return ""
     for sign, verb in ((-1, "leaves out"), (1, "counts twice")):
@@ -109,6 +112,10 @@ def _lone_products(case: Case, samples: _Samples) -> str:
         fits = case.agrees(candidates, 0, np.broadcast_to(samples.actual[wrong, None], candidates.shape)).all(axis=0)
         if np.count_nonzero(fits) == 1:
             k = int(np.argmax(fits))
+            a, b = case.oriented()
+            total = case.total + sign * case.scale * a[..., :, None, k] * b[..., None, :, k]
+            if not case.agrees(total, 0, case.actual)[case.wrong].all():
+                continue
             last = ", the last one" if k == case.problem.k - 1 else ""
             return f"{verb} the product k = {k} of {case.problem.k}{last}"
     return ""
@@ -116,7 +123,7 @@ def _lone_products(case: Case, samples: _Samples) -> str:
 
 def _nothing(case: Case, samples: _Samples) -> str:
     """Zeros, or the epilogue alone."""
-    wrong = slice(0, min(_WRONG_SAMPLES, int(np.count_nonzero(case.wrong))))
+    wrong = samples.wrong
     if not case.agrees(samples.rest[wrong], 0, samples.actual[wrong]).all():
         return ""
     return "returns the epilogue alone, without the product" if samples.rest.any() else "returns zeros"
@@ -126,7 +133,7 @@ def _ranges_of_k(case: Case, samples: _Samples) -> str:
     """All products before or from some k on left out."""
     k = case.problem.k
     head = np.cumsum(case.scale * samples.rows * samples.columns, axis=-1)
-    wrong = slice(0, min(_WRONG_SAMPLES, int(np.count_nonzero(case.wrong))))
+    wrong = samples.wrong
     actual = np.broadcast_to(samples.actual[wrong, None], head[wrong].shape)
     stops = np.asarray(case.agrees(samples.rest[wrong, None] + head[wrong], 0, actual).all(axis=0))
     if stops[:-1].any():

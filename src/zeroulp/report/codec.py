@@ -171,13 +171,15 @@ _TEXT, _WHOLE, _NUMBER, _MAPPING = _a(str), _a(int), _a(int, float), _a(dict)
 
 
 def _from_dict(data: dict[str, Any]) -> Report:
+    verdict = _part(data, "verdict", Verdict)
+    problem = _part(data, "problem", Matmul.from_dict)
     return Report(
-        verdict=_part(data, "verdict", Verdict),
-        problem=_part(data, "problem", Matmul.from_dict),
+        verdict=verdict,
+        problem=problem,
         kernel=_part(data, "kernel", KernelSpec.from_dict),
         seed=_part(data, "seed", lambda text: check_seed(_TEXT(text))),
         findings=_part(data, "findings", _every(_finding)),
-        trials=_part(data, "trials", _every(_trial)),
+        trials=_part(data, "trials", _every(lambda item: _trial(item, problem))),
         skipped=_part(data, "skipped", _every(lambda item: Skipped(**item))),
         coverage=_part(data, "coverage", _NUMBER),
         calls=_part(data, "calls", _WHOLE),
@@ -202,12 +204,19 @@ def _finding(data: dict[str, Any]) -> Finding:
     )
 
 
-def _trial(data: dict[str, Any]) -> TrialRecord:
+def _trial(data: dict[str, Any], problem: Matmul) -> TrialRecord:
+    probe = _part(data, "probe", probe_named)
+
+    def settings(value: Any) -> dict[str, Any]:
+        for use in (probe.family, probe.detection):  # whatever they need is there
+            use(problem, _MAPPING(value))
+        return dict(value)
+
     return TrialRecord(
         index=_part(data, "index", _WHOLE),
-        probe=_part(data, "probe", lambda name: probe_named(name).name),
-        settings=_part(data, "settings", _MAPPING),
-        layouts=_part(data, "layouts", _layouts),
+        probe=probe.name,
+        settings=_part(data, "settings", settings),
+        layouts=_part(data, "layouts", lambda value: _layouts(value, problem)),
         calls=_part(data, "calls", _WHOLE),
         certificate=_part(data, "certificate", _certificate),
         digest=_part(data, "digest", _TEXT),
@@ -216,7 +225,9 @@ def _trial(data: dict[str, Any]) -> TrialRecord:
     )
 
 
-def _layouts(data: dict[str, str]) -> dict[str, str]:
+def _layouts(data: dict[str, str], problem: Matmul) -> dict[str, str]:
+    for operand in (*problem.operands, problem.output):
+        _part(data, operand.name, layout_named)
     return {name: layout_named(layout).name for name, layout in data.items()}
 
 

@@ -1,0 +1,199 @@
+"""A check in progress: a runner, the trials one after the other, the verdict."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from zeroulp.checks.bench import Bench, Observation, block_size
+from zeroulp.checks.environment import describe_environment
+from zeroulp.checks.inputs import digest
+from zeroulp.checks.naming import name_difference
+from zeroulp.checks.target import can_be_found
+from zeroulp.errors import KernelError, UsageError
+from zeroulp.judge import Differs
+from zeroulp.kernels import KernelSpec, load, wrap
+from zeroulp.kernels.load import is_library
+from zeroulp.report import Finding, Report, TrialRecord, Verdict
+from zeroulp.runner import InProcess, Runner, start_worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from zeroulp.plan import Plan, Trial
+
+
+@dataclass
+class Run:
+    """A check in progress."""
+
+    plan: Plan
+    spec: KernelSpec
+    seed: int
+    options: dict[str, Any]
+    started: float
+    progress: Callable[[int, int, str], None] | None = None
+    findings: list[Finding] = field(default_factory=list)
+    records: list[TrialRecord] = field(default_factory=list)
+    compared: NDArray[np.bool_] | bool = False
+
+    def judge_all(self, function: Callable[..., Any] | None, isolation: str, deadline_seconds: float) -> Report:
+        """Start the runner, run the trials, say what came of it."""
+        if not self.plan.trials:
+            return self._report(Verdict.INCONCLUSIVE, isolation=isolation)
+        try:
+            runner = self._start(function, isolation, deadline_seconds)
+        except KernelError as error:
+            return self._broken(error, isolation, None)
+        bench = Bench(self.plan.problem, runner, self.seed, writes=self._writes)
+        try:
+            self._trials(bench)
+            return self._report(self._verdict(), bench=bench, isolation=isolation)
+        except KernelError as error:
+            if self.findings:
+                return self._report(Verdict.INCORRECT, bench=bench, isolation=isolation)
+            return self._broken(error, isolation, bench)
+        finally:
+            runner.close()
+
+    @property
+    def _writes(self) -> bool:
+        return self.spec.destination_passing or is_library(self.spec.target)
+
+    def _start(self, function: Callable[..., Any] | None, isolation: str, deadline_seconds: float) -> Runner:
+        problem = self.plan.problem
+        size = block_size(problem, [trial.layouts for trial in self.plan.trials], writes=self._writes)
+        if isolation == "process":
+            if function is not None and not can_be_found(function):
+                raise UsageError(
+                    f"the function {self.spec.target.rpartition(':')[2]} cannot be handed to a worker process",
+                    why="the worker imports the kernel by name: it stands at the top of a file, or in a class",
+                    do="define it so, pass 'file.py:function', or leave isolation at 'none'",
+                )
+            return start_worker(self.spec, problem, size, deadline_seconds)
+        if isolation != "none":
+            raise UsageError(f"isolation {isolation!r} is not available", do="choose 'none' or 'process'")
+        kernel = load(self.spec, problem) if function is None else wrap(function, self.spec, problem)
+        return InProcess(kernel, size)
+
+    def _trials(self, bench: Bench) -> None:
+        before: Observation | None = None
+        for done, trial in enumerate(self.plan.trials):
+            if self.progress is not None:
+                self.progress(done, len(self.plan.trials), trial.probe)
+            seen = bench.observe(trial)
+            self._record(trial, seen)
+            self.findings += seen.findings
+            if isinstance(seen.outcome, Differs) and not any(f.kind == "aliased-output" for f in seen.findings):
+                self._name(bench, trial, seen, before)
+            if self.findings:
+                break
+            before = seen
+        if self.progress is not None:
+            self.progress(len(self.plan.trials), len(self.plan.trials), "done")
+
+    def _name(self, bench: Bench, trial: Trial, seen: Observation, before: Observation | None) -> None:
+        """Add the finding for wrong values; a kernel that breaks now is wrong all the same."""
+        plain = Finding("wrong-result", "matmul returns wrong values.", trial.index, (trial.index,))
+        try:
+            named = name_difference(bench, trial, seen, before)
+        except KernelError:
+            named = plain
+        implied = {named.kind, "nondeterministic"} if named.kind == "rounding" else {named.kind}
+        self.findings = [f for f in self.findings if f.kind not in implied]
+        self.findings.insert(0, named)
+
+    def _record(self, trial: Trial, seen: Observation) -> None:
+        if seen.outcome is not None:
+            here = True if seen.expected.compared is None else seen.expected.compared
+            self.compared = here | self.compared
+        record = TrialRecord(
+            index=trial.index,
+            probe=trial.probe,
+            settings=dict(trial.settings),
+            layouts=trial.layouts,
+            calls=len(seen.poison),
+            certificate=trial.certificate,
+            digest=digest(seen.inputs, seen.expected),
+            share_compared=seen.expected.share_compared,
+            outcome=seen.outcome,
+        )
+        self.records.append(record)
+
+    @property
+    def coverage(self) -> float:
+        """Share of the outputs that were compared in at least one trial."""
+        if isinstance(self.compared, bool):
+            return float(self.compared)
+        return float(self.compared.mean()) if self.compared.size else 1.0
+
+    def _verdict(self) -> Verdict:
+        if self.findings:
+            return Verdict.INCORRECT
+        return Verdict.CORRECT if self.coverage == 1 else Verdict.INCONCLUSIVE
+
+    def _broken(self, error: KernelError, isolation: str, bench: Bench | None) -> Report:
+        reasons = ((error.what, " ".join(filter(None, [error.why, error.do]))),)
+        return self._report(Verdict.BROKEN, bench=bench, isolation=isolation, reasons=reasons, log=error.log)
+
+    def _report(
+        self,
+        verdict: Verdict,
+        *,
+        bench: Bench | None = None,
+        isolation: str,
+        reasons: tuple[tuple[str, str], ...] = (),
+        log: str = "",
+    ) -> Report:
+        plan = self.plan
+        if verdict is Verdict.INCONCLUSIVE:
+            reasons = _why_inconclusive(plan, self.records, self.coverage)
+        versions: dict[str, str] = {}
+        if bench is not None and verdict is not Verdict.BROKEN:
+            try:
+                versions = bench.runner.versions()
+            except KernelError:
+                versions = {}
+        return Report(
+            verdict=verdict,
+            problem=plan.problem,
+            kernel=self.spec,
+            seed=self.seed,
+            findings=tuple(self.findings),
+            trials=tuple(self.records),
+            skipped=plan.skipped,
+            coverage=self.coverage,
+            calls=bench.calls if bench else 0,
+            escape_probability=plan.escape_probability if verdict is Verdict.CORRECT else 1.0,
+            wished=plan.wished,
+            reasons=reasons,
+            log=log,
+            isolation=isolation,
+            seconds={
+                "kernel": round(bench.kernel_seconds if bench else 0.0, 6),
+                "check": round(time.perf_counter() - self.started, 6),
+            },
+            environment=describe_environment(versions),
+            options=self.options,
+        )
+
+
+def _why_inconclusive(plan: Plan, records: list[TrialRecord], coverage: float) -> tuple[tuple[str, str], ...]:
+    """Why too little was compared, and what would change that."""
+    if not plan.trials:
+        return tuple((f"{skipped.probe}: {skipped.reason}", skipped.remedy) for skipped in plan.skipped)
+    problem, record = plan.problem, records[-1]
+    share = f"{1 - coverage:.2%} of the outputs were never compared" if coverage else "no output could be compared"
+    p_zero = record.settings.get("p_zero")
+    scale = {"binary": 1.0, "fractional": 0.5625}.get(record.probe, 1.0)
+    mean = problem.k * (1 - float(p_zero or 0)) ** 2 * scale
+    limit = record.certificate.budget * 2.0**record.certificate.quantum_exponent
+    reason = (
+        f"at k = {problem.k} with p_zero = {p_zero:g} a sum is {mean:.0f} on average, and {problem.out} holds such "
+        f"sums exactly only up to {limit:g}: {share}"
+    )
+    return ((reason, "a larger p_zero (leave it out to have it derived), more trials, or all probes"),)
