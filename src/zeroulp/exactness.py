@@ -132,7 +132,7 @@ class Certificate:
         else:
             head = f"sum of |terms| <= {self.largest_sum:,} <= N = {self.budget:,}"
         if self.theorem == "any-order":
-            return f"{head} ({self.precision} bits), {quantum}: any order, any accumulator allowed"
+            return f"{head} ({self.precision} bits), {quantum}: any order, any accumulator the contract allows"
         return f"{head} ({self.precision} bits, {self.clause}), {quantum}: any order, then one rounding"
 
 

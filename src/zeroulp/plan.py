@@ -228,7 +228,12 @@ def escape_probability_of(problem: Matmul, trials: Sequence[Trial]) -> float:
 
 def layouts_of(problem: Matmul, index: int, settings: Settings) -> dict[str, str]:
     """The layout of each operand and of the output in trial *index*, for a probe with these *settings*."""
-    layouts = _wished_layouts(problem, index)
+    return fitting_layouts(problem, _wished_layouts(problem, index), settings)
+
+
+def fitting_layouts(problem: Matmul, layouts: dict[str, str], settings: Settings) -> dict[str, str]:
+    """The same layouts, but for one that a probe with these *settings* cannot have."""
+    layouts = dict(layouts)
     thinned = int(settings.get("terms", problem.k)) < problem.k
     b_repeats_along_k = LAYOUTS[layouts["b"]].broadcast and not problem.batch and not problem.transpose_b
     if thinned and b_repeats_along_k:  # one k cannot be zero where all are the same

@@ -274,7 +274,7 @@ def test_rules_name_their_sources(command):
 def test_plan_says_what_would_be_tried_and_why_it_is_exact(command):
     ran = command("plan", *SIZES)
     assert (ran.status, ran.err) == (0, "")
-    for text in ("signed", "wide", "binary", "fractional", "sum of |terms| <=", "escape probability <"):
+    for text in ("signed", "wide", "binary", "fractional", "sum of |terms| <=", "escape probability at most"):
         assert text in ran.out
 
 

@@ -48,7 +48,7 @@ def test_a_sum_that_fits_the_output_leans_on_no_accumulator():
     certificate = certify(problem(2048), units(2048), declared=True)
     assert (certificate.holds, certificate.theorem, certificate.declared) == (True, "any-order", False)
     assert (certificate.budget, certificate.largest_sum, certificate.precision, certificate.quantum_exponent) == (2048, 2048, 11, 0)
-    assert certificate.sentence() == "sum of |terms| <= 2,048 <= N = 2,048 (11 bits), quantum 1: any order, any accumulator allowed"
+    assert certificate.sentence() == "sum of |terms| <= 2,048 <= N = 2,048 (11 bits), quantum 1: any order, any accumulator the contract allows"
 
 
 def test_a_wider_sum_leans_on_the_declared_accumulator():

@@ -55,7 +55,8 @@ def render_plan(plan: Plan) -> str:
     for skipped in plan.skipped:
         lines += [f"  {skipped.probe:<12}not run: {skipped.reason}"]
         lines += [f"  {'':<12}what would help: {skipped.remedy}"] if skipped.remedy else []
-    lines += ["", f"  escape probability < {probability_text(plan.escape_probability)} for any other bilinear form of"]
+    bound = probability_text(plan.escape_probability)
+    lines += ["", f"  escape probability at most {bound} for any other bilinear form of"]
     lines += ["  an output's row and column with whole-number weights" + _wish(plan)]
     if plan.escape_probability >= 1:
         lines[-2:] = ["  no bound on the escape probability is claimed for these trials"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from zeroulp import encoding
 from zeroulp.reference import exact_product
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 Formula: TypeAlias = "Callable[[Array, Array], Changed]"
 
 _WRONG_SAMPLES, _RIGHT_SAMPLES = 32, 8
+_FEWEST = 3  # wrong outputs below which an explanation may be a coincidence
 _TILES = (4, 8, 16, 32, 64, 128, 256)
 
 
@@ -67,6 +69,9 @@ def explain(case: Case) -> str:
     """What the kernel seems to compute instead, in a clause; an empty string if nothing fits."""
     if case.problem.k == 0 or not case.wrong.any():
         return ""
+    clamp = _clamp(case)
+    if clamp:
+        return clamp
     samples = _sample(case)
     for found in (_lone_products, _nothing, _ranges_of_k):
         sentence = found(case, samples)
@@ -76,9 +81,23 @@ def explain(case: Case) -> str:
         changed = formula(samples.rows, samples.columns)
         total = case.scale * np.sum(changed.a * changed.b, axis=-1)
         fits = case.agrees(*changed.combine(total, samples.rest), samples.actual)
-        if fits.all() and _everywhere(case, formula):
+        if fits.all() and _holds(case, formula):
             return sentence
     return ""
+
+
+def _clamp(case: Case) -> str:
+    """Results cut off at one value: all wrong outputs are ± that value, and should lie beyond it."""
+    format_ = case.problem.out_format
+    exact = np.ldexp(case.total.astype(np.float64), case.certificate.quantum_exponent)
+    actual = encoding.decode(case.actual, format_)
+    wrong, expected = actual[case.wrong], exact[case.wrong]
+    limit = float(np.abs(wrong).max()) if np.isfinite(wrong).all() else 0.0
+    same_value = np.isin(wrong, (limit, -limit)) | np.isin(wrong, (limit, -limit - 1))  # an integer's lower end
+    if limit == 0 or len(wrong) < _FEWEST or not same_value.all():
+        return ""
+    beyond = (np.abs(expected) > limit) & (np.sign(expected) == np.sign(wrong))
+    return f"cuts results off at {limit:g}" if beyond.all() else ""
 
 
 def _sample(case: Case) -> _Samples:
@@ -107,6 +126,7 @@ def _lone_products(case: Case, samples: _Samples) -> str:
     wrong = samples.wrong
     if np.count_nonzero(products.any(axis=0)) < 2:  # it is all there is: no product in particular
         return ""
+    few = np.count_nonzero(case.wrong) < _FEWEST
     for sign, verb in ((-1, "leaves out"), (1, "counts twice")):
         candidates = samples.total[wrong, None] + sign * products[wrong]
         fits = case.agrees(candidates, 0, np.broadcast_to(samples.actual[wrong, None], candidates.shape)).all(axis=0)
@@ -117,7 +137,8 @@ def _lone_products(case: Case, samples: _Samples) -> str:
             if not case.agrees(total, 0, case.actual)[case.wrong].all():
                 continue
             last = ", the last one" if k == case.problem.k - 1 else ""
-            return f"{verb} the product k = {k} of {case.problem.k}{last}"
+            product = f"the product k = {k} of {case.problem.k}{last}"
+            return f"is off by {product}" if few else f"{verb} {product}"
     return ""
 
 
@@ -174,10 +195,11 @@ def _stale(name: str, start: int, tile: int) -> Formula:
     return formula
 
 
-def _everywhere(case: Case, formula: Formula) -> bool:
-    """Whether the formula gives the kernel's bits at every wrong position."""
+def _holds(case: Case, formula: Formula) -> bool:
+    """Whether the formula gives the kernel's bits: at every wrong position, and at all if those are few."""
     a, b = case.oriented()
     rest = case.total - case.scale * exact_product(a, np.swapaxes(b, -1, -2), 2**62)
     changed = formula(a, b)
     products = case.scale * exact_product(changed.a, np.swapaxes(changed.b, -1, -2), 2**62)
-    return bool(case.agrees(*changed.combine(products, rest), case.actual)[case.wrong].all())
+    agree = case.agrees(*changed.combine(products, rest), case.actual)
+    return bool(agree.all() or (agree[case.wrong].all() and np.count_nonzero(case.wrong) >= _FEWEST))

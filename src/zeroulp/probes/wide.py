@@ -71,18 +71,18 @@ class Wide:
         self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]
     ) -> dict[str, Array]:
         """Odd integers with the leading bit set and a random sign; small integers without zero."""
+        width, span, alike = int(settings["width"]), int(settings["span"]), bool(settings["alike"])
         drawn: dict[str, Array] = {}
         for name in ("a", "b"):
             stream = seed.stream(name)
-            if name == settings["side"]:
-                drawn[name] = _odd(stream, int(settings["width"]), shapes[name])
+            is_wide = name == settings["side"]
+            if alike:
+                drawn[name] = _upper_half(stream, 2**width - 1 if is_wide else span, shapes[name])
             else:
-                drawn[name] = stream.signed(int(settings["span"]), shapes[name])
+                drawn[name] = _odd(stream, width, shapes[name]) if is_wide else stream.signed(span, shapes[name])
         terms = int(settings["terms"])
         block = int(seed.stream("block of k").below(sizing.blocks_of(problem.k, terms), ())[()])
         drawn["b"] = sizing.keep_block(problem, drawn["b"], seed, block, terms)
-        if settings["alike"]:
-            drawn = {name: abs(integers) for name, integers in drawn.items()}
         return drawn | sizing.draw_epilogue(problem, seed, shapes, magnitude=_EPILOGUE)
 
     def detection(self, problem: Matmul, settings: Settings) -> float:
@@ -91,8 +91,10 @@ class Wide:
         size = terms * (2**width - 1) * span * max(1, abs(dyadic(problem.alpha)[0]))
         if size + sizing.epilogue_size(problem, _EPILOGUE) > problem.out_format.exact_integer_limit:
             return 0.0
-        signs = 1 if settings["alike"] else 2
-        wide, narrow = 1 / (signs * 2.0 ** (width - 2)), 1 / (signs * span)
+        if settings["alike"]:
+            wide, narrow = 1 / 2.0 ** (width - 1), 1 / (span // 2 + 1)
+        else:
+            wide, narrow = 1 / 2.0 ** (width - 1), 1 / (2 * span)
         return max(0.0, (1 - wide) * (1 - narrow)) / sizing.blocks_of(problem.k, terms)
 
     @staticmethod
@@ -141,3 +143,9 @@ def _odd(stream: Stream, width: int, shape: Shape) -> Array:
     drawn = stream.signed(half, shape)  # ±1 .. ±half
     magnitude = 2 * abs(drawn) - 1 + 2 * half
     return np.where(drawn < 0, -magnitude, magnitude)
+
+
+def _upper_half(stream: Stream, most: int, shape: Shape) -> Array:
+    """Integers from the upper half of 1 to *most*: sums of them exceed half the budget that they are sized for."""
+    low = most - most // 2
+    return low + stream.below(most - low + 1, shape)

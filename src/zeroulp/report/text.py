@@ -71,7 +71,7 @@ def _assurance(report: Report) -> list[str]:
         return ["  No bound is claimed: too few trials, or results that round or repeat.", ""]
     lines = [
         "  If some output were any other bilinear form of its row and column (whole-number weights),",
-        f"  it would have escaped with probability < {probability_text(report.escape_probability)}.",
+        f"  it would have escaped with probability at most {probability_text(report.escape_probability)}.",
     ]
     if report.escape_probability > report.wished:
         more = "  That is more than the wished {}; more trials lower it (--trials N)."
@@ -84,7 +84,7 @@ def probability_text(probability: float) -> str:
     if probability < 1e-300:
         return "1e-300"
     exponent = math.floor(math.log10(probability))
-    digit = math.ceil(probability / 10.0**exponent * (1 + 1e-12))
+    digit = math.ceil(probability / 10.0**exponent - 1e-9)
     return f"{digit * 10.0**exponent:.0e}" if exponent < -2 else f"{digit * 10.0**exponent:.2g}"
 
 
@@ -131,6 +131,8 @@ def _probe(trial: TrialRecord) -> str:
 
 
 def _not_checked(report: Report) -> list[str]:
+    if not report.trials:  # the reasons have been given
+        return []
     lines = [_item("not checked", f"{skipped.probe}: {skipped.reason}") for skipped in report.skipped]
     if report.verdict is Verdict.CORRECT:
         lines.append(_item("not checked", "NaN, infinities, subnormals, overflow"))
