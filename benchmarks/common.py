@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import shlex
 import sys
 from pathlib import Path
@@ -17,7 +17,7 @@ def report(title: str, head: list[str], rows: list[list[str]], notes: str = "") 
     """Print a table with the command, date, machine and versions that made it."""
     environment = describe_environment({})
     command = shlex.join(["python", *sys.argv])
-    date = datetime.datetime.now(tz=datetime.timezone.utc).date()
+    date = dt.datetime.now(tz=dt.timezone.utc).date()
     print(f"{title}\n\ncommand: {command}\ndate: {date}")
     print("machine: " + ", ".join(f"{name} {value}" for name, value in environment.items()) + "\n")
     print(table(head, rows) + (f"\n{notes}" if notes else ""))
