@@ -152,13 +152,13 @@ def round_values(values: Array, format_: Format, *, saturate: bool = False) -> A
     return codes.astype(code_dtype(format_))
 
 
-def round_integers(integers: Array, exponent: int, format_: Format, *, saturate: bool = False) -> Array:
+def round_integers(integers: Array, exponent: int | Array, format_: Format, *, saturate: bool = False) -> Array:
     """
     Encode ``integers * 2**exponent``, each rounded once, ties to even.
 
     Args:
         integers: int64 array (magnitudes below 2^63), or an object array of Python integers.
-        exponent: Power of two that every element is multiplied by.
+        exponent: Power of two that the elements are multiplied by: one for all, or one for each.
         format_: The target.
         saturate: Whether what overflows becomes the largest finite number.
 
@@ -167,22 +167,29 @@ def round_integers(integers: Array, exponent: int, format_: Format, *, saturate:
     """
     integers = np.asarray(integers)
     if integers.dtype == object:
-        return _round_object(integers, exponent, format_, saturate=saturate)
+        return _round_object(integers, int(exponent), format_, saturate=saturate)
     integers = integers.astype(np.int64, copy=False)
+    exponents = np.asarray(exponent, np.int64)
+    if exponents.ndim:
+        exponents = np.ascontiguousarray(np.broadcast_to(exponents, integers.shape))
     magnitude = np.abs(integers).astype(np.uint64)
-    if _all_representable(magnitude, exponent, format_):
-        values = integers.astype(np.float64)
-        values *= 2.0**exponent
+    if _all_representable(magnitude, exponents, format_):
+        values = np.ldexp(integers.astype(np.float64), exponents.astype(np.int32))
         return bits_of(values.astype(storage_dtype(format_)))
-    return _in_chunks(integers < 0, magnitude, np.full(1, exponent, np.int64), format_, saturate)
+    if not exponents.ndim:
+        exponents = exponents.reshape(1)
+    return _in_chunks(integers < 0, magnitude, exponents, format_, saturate)
 
 
-def _all_representable(magnitude: Array, exponent: int, format_: Format) -> bool:
+def _all_representable(magnitude: Array, exponents: int | Array, format_: Format) -> bool:
     """Whether every number is a normal one of the format (or zero), so that a plain cast encodes it."""
-    if format_.is_integer or format_.is_scale or exponent < format_.emin or exponent > 900:
+    if format_.is_integer or format_.is_scale or not magnitude.size:
         return False
-    largest = int(magnitude.max(initial=0))
-    return largest <= 2**format_.precision and largest * 2.0**exponent <= format_.max_finite
+    lowest, highest = int(np.min(exponents)), int(np.max(exponents))
+    if lowest < format_.emin or highest > 900:
+        return False
+    largest = int(magnitude.max())
+    return largest <= 2**format_.precision and largest * 2.0**highest <= format_.max_finite
 
 
 def _round_object(integers: Array, exponent: int, format_: Format, *, saturate: bool) -> Array:

@@ -22,7 +22,6 @@ References:
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -44,24 +43,34 @@ class Lattice:
     Args:
         magnitude: Largest modulus, in quanta.
         exponent: Base-2 exponent of the quantum.
+        least: Smallest modulus other than 0, in quanta.
     """
 
     magnitude: int
     exponent: int = 0
+    least: int = 1
 
-    def misfit(self, format_: Format, *, allow_subnormals: bool) -> tuple[str, str] | None:
-        """Why some such number is not one of *format_*, and the remedy; None if all are."""
+    def misfit(self, format_: Format, *, allow_subnormals: bool, spread: int = 0) -> tuple[str, str] | None:
+        """
+        Why some such number is not one of *format_*, and the remedy; None if all are.
+
+        Args:
+            format_: The operand's format.
+            allow_subnormals: Whether subnormal numbers count as its own.
+            spread: Numbers may be multiplied by powers of two from 2**-spread to 2**spread.
+        """
         if self.magnitude == 0:
             return None
         if format_.is_integer:
-            fits = self.exponent >= 0 and self.magnitude << max(self.exponent, 0) <= format_.max_significand
+            fits = spread == 0 <= self.exponent and self.magnitude << max(self.exponent, 0) <= format_.max_significand
             return None if fits else (f"{format_} holds whole numbers up to {format_.max_significand}", _WIDER)
         if self.magnitude > 2**format_.precision:
             missed = f"so the first integer it misses is {2**format_.precision + 1}"
             return f"{format_} has {format_.precision} significant bits, {missed}", _WIDER
-        if math.ldexp(self.magnitude, self.exponent) > format_.max_finite:
+        if Fraction(self.magnitude) * Fraction(2) ** (self.exponent + spread) > Fraction(format_.max_finite):
             return f"the largest finite number of {format_} is {format_.max_finite:g}", _WIDER
-        return _below_range(self.exponent, format_, keep=allow_subnormals)
+        leading = self.exponent - spread + self.least.bit_length() - 1
+        return _below_range(leading, format_, keep=allow_subnormals)
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,9 @@ class Family:
         c: Elements of c, where there is one.
         bias: Elements of the bias, where there is one.
         masked: Whether positions whose sum exceeds the budget are left out of the comparison.
+        rows: Row i of a (and of c) is multiplied by 2**r_i, with |r_i| at most this.
+        columns: Column j of b (and of c and bias) is multiplied by 2**c_j, likewise.
+        inner: Column k of a is multiplied by 2**t_k and row k of b by 2**-t_k, likewise.
     """
 
     a: Lattice
@@ -84,6 +96,15 @@ class Family:
     c: Lattice | None = None
     bias: Lattice | None = None
     masked: bool = False
+    rows: int = 0
+    columns: int = 0
+    inner: int = 0
+
+    def spreads(self) -> dict[str, int]:
+        """By how many binary places each operand, and the output, can be shifted in either direction."""
+        rows, columns, inner = self.rows, self.columns, self.inner
+        out = rows + columns
+        return {"a": rows + inner, "b": columns + inner, "c": out, "bias": columns, "out": out}
 
     def lattices(self) -> dict[str, Lattice]:
         """The operands that there are, by name."""
@@ -250,8 +271,11 @@ def _obstacle(problem: Matmul, family: Family, n: int, total: tuple[int, int], c
     keep = problem.subnormals == "preserve"
     largest, quantum = total
     formats = {operand.name: operand.format for operand in problem.operands}
+    spreads = family.spreads()
+    if family.bias is not None and family.rows:
+        return "a bias cannot follow powers of two along the rows", "rows of one scale"
     for name, lattice in family.lattices().items():
-        misfit = lattice.misfit(formats[name], allow_subnormals=keep)
+        misfit = lattice.misfit(formats[name], allow_subnormals=keep, spread=spreads[name])
         if misfit:
             what = f"{name} would hold multiples of {_power(lattice.exponent)} up to {lattice.magnitude} of them, but"
             return f"{what} {misfit[0]}", misfit[1]
@@ -265,20 +289,28 @@ def _obstacle(problem: Matmul, family: Family, n: int, total: tuple[int, int], c
     before = min(family.terms, problem.k) * family.a.magnitude * family.b.magnitude
     before = min(before, n) if family.masked else before
     stages = [(reach, quantum), (before, family.a.exponent + family.b.exponent)]  # with and without the epilogue
+    lone = min(family.terms, problem.k) == 1 and family.c is None and family.bias is None
+    least = family.a.least * family.b.least if lone else 1
     for format_ in _stores(problem):
         for size, exponent in stages:
-            trouble = _out_of_range(size, exponent, format_, keep=keep)
+            trouble = _out_of_range(size, exponent, format_, least=least, spread=spreads["out"], keep=keep)
             if trouble:
                 return trouble
     return "", ""
 
 
-def _out_of_range(size: int, exponent: int, format_: Format, *, keep: bool) -> tuple[str, str] | None:
-    """Why sums of *size* quanta of 2**exponent leave the range of *format_*, and the remedy; None if they do not."""
-    below = _below_range(exponent, format_, keep=keep) if size else None
+def _out_of_range(
+    size: int, exponent: int, format_: Format, *, least: int, spread: int, keep: bool
+) -> tuple[str, str] | None:
+    """
+    Why sums of *least* to *size* quanta of 2**exponent leave the range of *format_*, and the remedy.
+
+    The quantum may be multiplied by powers of two from 2**-spread to 2**spread. None if they stay.
+    """
+    below = _below_range(exponent - spread + least.bit_length() - 1, format_, keep=keep) if size else None
     if below:
         return f"the quantum {below[0]}", below[1]
-    if Fraction(size) * Fraction(2) ** exponent > Fraction(format_.max_finite):
+    if Fraction(size) * Fraction(2) ** (exponent + spread) > Fraction(format_.max_finite):
         return f"sums can exceed {format_.max_finite:g}, the largest finite number of {format_}", "scale it down"
     return None
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from zeroulp.errors import ProblemError
 from zeroulp.exactness import Certificate, certify
-from zeroulp.probes import TABLE, Options, probe_named
+from zeroulp.probes import TABLE, Options, family_of, probe_named
 from zeroulp.problem import LAYOUTS
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _draft(problem: Matmul, names: Sequence[str], options: Options) -> _Drafts:
         certified: list[tuple[Settings, Certificate]] = []
         refused: list[Certificate] = []
         for settings in probe.variants(problem, options):
-            certificate = certify(problem, probe.family(problem, settings), declared=options.declared)
+            certificate = certify(problem, family_of(problem, name, settings), declared=options.declared)
             if certificate.holds:
                 certified.append((settings, certificate))
             else:

@@ -10,7 +10,7 @@ import numpy as np
 
 from zeroulp import encoding
 from zeroulp.draw import Seed
-from zeroulp.probes import probe_named
+from zeroulp.probes import draw_scales, family_of, probe_named
 from zeroulp.problem import LAYOUTS
 from zeroulp.reference import Expected, expected_result
 
@@ -34,22 +34,24 @@ class Inputs:
         family: The lattices that *integers* count in.
         integers: Elements of each operand in quanta, in its full shape.
         codes: Encodings of each operand; an axis of stride 0 has extent 1.
+        exponent: Of the quantum that results are counted in: one for all, or one for each (m, n).
     """
 
     trial: Trial
     family: Family
     integers: Mapping[str, Array]
     codes: Mapping[str, Array]
+    exponent: int | Array
 
     def expected(self, problem: Matmul) -> Expected:
         """What every correct kernel returns for them."""
-        return expected_result(problem, self.family, self.trial.certificate, self.integers)
+        return expected_result(problem, self.family, self.trial.certificate, self.integers, self.exponent)
 
 
 def draw_inputs(problem: Matmul, trial: Trial, seed: int) -> Inputs:
     """The operands of *trial*: the same bits for the same seed, everywhere."""
     probe = probe_named(trial.probe)
-    family = probe.family(problem, trial.settings)
+    family = family_of(problem, trial.probe, trial.settings)
     full = {operand.name: operand.shape for operand in problem.operands}
     drawn_shapes = {
         name: (1, *shape[1:]) if LAYOUTS[trial.layouts[name]].broadcast and shape[0] else shape
@@ -58,17 +60,27 @@ def draw_inputs(problem: Matmul, trial: Trial, seed: int) -> Inputs:
     integers = probe.draw(problem, trial.settings, Seed(seed, trial.index), drawn_shapes)
     for name, shape in drawn_shapes.items():
         assert integers[name].shape == shape, f"probe {trial.probe} drew {name} in another shape"
+    repeats = drawn_shapes != full  # numbers that are one and the same cannot differ in scale
+    scales = None if repeats else draw_scales(problem, trial.settings, Seed(seed, trial.index))
     lattices = family.lattices()
     codes = {
-        operand.name: encode(integers[operand.name], lattices[operand.name], operand.format)
+        operand.name: encode(
+            integers[operand.name],
+            lattices[operand.name],
+            operand.format,
+            None if scales is None else scales.of(operand.name, problem),
+        )
         for operand in problem.operands
     }
-    return Inputs(trial, family, {name: np.broadcast_to(integers[name], full[name]) for name in full}, codes)
+    quantum = trial.certificate.quantum_exponent
+    exponent = quantum if scales is None else quantum + scales.of("out", problem)
+    whole = {name: np.broadcast_to(integers[name], full[name]) for name in full}
+    return Inputs(trial, family, whole, codes, exponent)
 
 
-def encode(integers: Array, lattice: Lattice, format_: Format) -> Array:
+def encode(integers: Array, lattice: Lattice, format_: Format, shift: Array | None = None) -> Array:
     """
-    Encodings of ``integers * 2**exponent``.
+    Encodings of ``integers * 2**exponent``, times ``2**shift`` element by element.
 
     Exactness:
         Each is a number of the format (the certificate says so), and the float32 or float64 on
@@ -77,6 +89,9 @@ def encode(integers: Array, lattice: Lattice, format_: Format) -> Array:
     dtype = encoding.storage_dtype(format_)
     if format_.is_integer:
         return encoding.bits_of((integers << lattice.exponent).astype(dtype))
+    if shift is not None:
+        values = np.ldexp(integers.astype(np.float64), (shift + lattice.exponent).astype(np.int32))
+        return encoding.bits_of(values.astype(dtype, copy=False))
     narrow = lattice.magnitude <= 2**24 and -120 < lattice.exponent < 100 and format_.bits <= 32
     work = np.float32 if narrow else np.float64
     values = integers.astype(work)

@@ -11,7 +11,7 @@ from zeroulp.checks.target import target_of
 from zeroulp.errors import ReportFileError
 from zeroulp.exactness import certify
 from zeroulp.plan import Plan, Trial, escape_probability_of
-from zeroulp.probes import probe_named
+from zeroulp.probes import family_of
 from zeroulp.problem import LAYOUTS
 from zeroulp.report import Report, Verdict
 from zeroulp.version import __version__
@@ -70,7 +70,7 @@ def _trial(problem: Matmul, record: TrialRecord) -> Trial:
     """The trial that *record* tells of; its certificate is worked out again, not believed."""
     names = {operand.name for operand in (*problem.operands, problem.output)}
     try:
-        family = probe_named(record.probe).family(problem, record.settings)
+        family = family_of(problem, record.probe, record.settings)
     except (KeyError, TypeError, ValueError):
         family = None
     if family is None or set(record.layouts) != names or not _known(record.layouts):

@@ -79,7 +79,8 @@ def case_of(problem: Matmul, seen: Observation) -> Case:
     wrong = differing(seen.codes[0], seen.expected, problem.out_format)
     certificate = inputs.trial.certificate
     total = total_in_quanta(problem, inputs.family, certificate, inputs.integers)
-    return Case(problem, inputs.family, certificate, inputs.integers, total, seen.codes[0], wrong)
+    exponents = None if isinstance(inputs.exponent, int) else inputs.exponent
+    return Case(problem, inputs.family, certificate, inputs.integers, total, seen.codes[0], wrong, exponents)
 
 
 def smallest_wrong_sum(case: Case) -> int:

@@ -32,6 +32,7 @@ class Case:
         total: The exact result in quanta.
         actual: Encodings that the kernel returned.
         wrong: Where they differ from the expected ones.
+        exponents: Of the quantum at each output, where the inputs are scaled; None: the certificate's.
     """
 
     problem: Matmul
@@ -41,6 +42,7 @@ class Case:
     total: Array
     actual: Array
     wrong: Array
+    exponents: Array | None = None
 
     def oriented(self) -> tuple[Array, Array]:
         """A as (*batch, m, k) and b as (*batch, n, k): k is the last axis of both."""
@@ -55,10 +57,23 @@ class Case:
         j, i = dyadic(self.problem.alpha)
         return j << max(0, self.family.a.exponent + self.family.b.exponent + i - self.certificate.quantum_exponent)
 
-    def agrees(self, total: Array, finer: int, actual: Array) -> Array:
+    @property
+    def exponent(self) -> int | Array:
+        """Of the quantum that results are counted in: one for all outputs, or one for each."""
+        if self.exponents is None:
+            return self.certificate.quantum_exponent
+        return np.broadcast_to(self.exponents, self.total.shape)
+
+    @property
+    def exact(self) -> Array:
+        """The exact result as float64; meaningful below 2^53 quanta."""
+        return np.asarray(np.ldexp(self.total.astype(np.float64), self.exponent))
+
+    def agrees(self, total: Array, finer: int, actual: Array, exponent: int | Array | None = None) -> Array:
         """Where a result in quanta, times 2**-finer, rounded as the reference rounds, has the kernel's bits."""
-        exponent, format_ = self.certificate.quantum_exponent - finer, self.problem.out_format
-        return same(actual, encoding.round_integers(total, exponent, format_, saturate=True), format_)
+        own = self.exponent if exponent is None else exponent
+        codes = encoding.round_integers(total, own - finer, self.problem.out_format, saturate=True)
+        return same(actual, codes, self.problem.out_format)
 
 
 def whereabouts(case: Case) -> str:

@@ -63,6 +63,7 @@ class _Samples:
     rest: Array
     actual: Array
     wrong: slice
+    exponent: int | Array
 
 
 def explain(case: Case) -> str:
@@ -80,7 +81,7 @@ def explain(case: Case) -> str:
     for sentence, formula in _formulas(case):
         changed = formula(samples.rows, samples.columns)
         total = case.scale * np.sum(changed.a * changed.b, axis=-1)
-        fits = case.agrees(*changed.combine(total, samples.rest), samples.actual)
+        fits = case.agrees(*changed.combine(total, samples.rest), samples.actual, samples.exponent)
         if fits.all() and _holds(case, formula):
             return sentence
     return ""
@@ -89,7 +90,7 @@ def explain(case: Case) -> str:
 def _clamp(case: Case) -> str:
     """Results cut off at one value: all wrong outputs are ± that value, and should lie beyond it."""
     format_ = case.problem.out_format
-    exact = np.ldexp(case.total.astype(np.float64), case.certificate.quantum_exponent)
+    exact = case.exact
     actual = encoding.decode(case.actual, format_)
     wrong, expected = actual[case.wrong], exact[case.wrong]
     limit = float(np.abs(wrong).max()) if np.isfinite(wrong).all() else 0.0
@@ -110,7 +111,8 @@ def _sample(case: Case) -> _Samples:
     rows, columns = a[at_row], b[at_column]
     total = case.total[index]
     rest = total - case.scale * np.sum(rows * columns, axis=-1)
-    return _Samples(rows, columns, total, rest, case.actual[index], slice(0, len(wrong)))
+    exponent = case.exponent if case.exponents is None else np.broadcast_to(case.exponents, case.total.shape)[index]
+    return _Samples(rows, columns, total, rest, case.actual[index], slice(0, len(wrong)), exponent)
 
 
 def _spread(places: Array, most: int) -> Array:
@@ -118,6 +120,15 @@ def _spread(places: Array, most: int) -> Array:
     steps = np.arange(min(most, len(places))) * ((5**0.5 - 1) / 2) % 1
     chosen: Array = places[np.unique((steps * len(places)).astype(int))]
     return chosen
+
+
+def _fits(case: Case, samples: _Samples, candidates: Array) -> Array:
+    """Which columns of *candidates*, (wrong samples, c) results in quanta, give the kernel's bits in every row."""
+    exponent = samples.exponent
+    if not isinstance(exponent, int):
+        exponent = exponent[samples.wrong, None]
+    actual = np.broadcast_to(samples.actual[samples.wrong, None], candidates.shape)
+    return np.asarray(case.agrees(candidates, 0, actual, exponent).all(axis=0))
 
 
 def _lone_products(case: Case, samples: _Samples) -> str:
@@ -129,7 +140,7 @@ def _lone_products(case: Case, samples: _Samples) -> str:
     few = np.count_nonzero(case.wrong) < _FEWEST
     for sign, verb in ((-1, "leaves out"), (1, "counts twice")):
         candidates = samples.total[wrong, None] + sign * products[wrong]
-        fits = case.agrees(candidates, 0, np.broadcast_to(samples.actual[wrong, None], candidates.shape)).all(axis=0)
+        fits = _fits(case, samples, candidates)
         if np.count_nonzero(fits) == 1:
             k = int(np.argmax(fits))
             a, b = case.oriented()
@@ -144,8 +155,7 @@ def _lone_products(case: Case, samples: _Samples) -> str:
 
 def _nothing(case: Case, samples: _Samples) -> str:
     """Zeros, or the epilogue alone."""
-    wrong = samples.wrong
-    if not case.agrees(samples.rest[wrong], 0, samples.actual[wrong]).all():
+    if not _fits(case, samples, samples.rest[samples.wrong, None]).all():
         return ""
     return "returns the epilogue alone, without the product" if samples.rest.any() else "returns zeros"
 
@@ -155,12 +165,11 @@ def _ranges_of_k(case: Case, samples: _Samples) -> str:
     k = case.problem.k
     head = np.cumsum(case.scale * samples.rows * samples.columns, axis=-1)
     wrong = samples.wrong
-    actual = np.broadcast_to(samples.actual[wrong, None], head[wrong].shape)
-    stops = np.asarray(case.agrees(samples.rest[wrong, None] + head[wrong], 0, actual).all(axis=0))
+    stops = _fits(case, samples, samples.rest[wrong, None] + head[wrong])
     if stops[:-1].any():
         first = int(np.argmax(stops)) + 1
         return f"leaves out the products from k = {first} on, {k - first} of {k}"
-    starts = np.asarray(case.agrees(samples.total[wrong, None] - head[wrong], 0, actual).all(axis=0))
+    starts = _fits(case, samples, samples.total[wrong, None] - head[wrong])
     if starts[:-1].any():
         return f"leaves out the first {int(np.argmax(starts)) + 1} of {k} products"
     return ""

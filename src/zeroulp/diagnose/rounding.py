@@ -31,7 +31,7 @@ def explain_rounding(case: Case) -> str:
         return ""
     if case.family.terms == 1:  # a single product: rounded operands look the same as a rounded result
         return ""
-    exact = np.ldexp(case.total.astype(np.float64), case.certificate.quantum_exponent)
+    exact = case.exact
     for clause, codes in _ways(exact, format_):
         if same(case.actual, codes, format_).all():
             return clause
@@ -43,7 +43,7 @@ def is_one_of_two_neighbours(case: Case) -> bool:
     format_ = case.problem.out_format
     if format_.is_integer or np.abs(case.total).max() >= 2**53:
         return False
-    exact = np.ldexp(case.total.astype(np.float64), case.certificate.quantum_exponent)
+    exact = case.exact
     low, high = _neighbours(exact, format_)
     return bool((same(case.actual, low, format_) | same(case.actual, high, format_)).all())
 

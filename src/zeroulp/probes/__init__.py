@@ -7,5 +7,18 @@ One file per probe; importing this package fills the table. ``base`` says what a
 
 from zeroulp.probes import binary, fractional, signed, wide
 from zeroulp.probes.base import TABLE, Options, Probe, probe_named
+from zeroulp.probes.scaling import Scales, draw_scales, family_of
 
-__all__ = ["TABLE", "Options", "Probe", "binary", "fractional", "probe_named", "signed", "wide"]
+__all__ = [
+    "TABLE",
+    "Options",
+    "Probe",
+    "Scales",
+    "binary",
+    "draw_scales",
+    "family_of",
+    "fractional",
+    "probe_named",
+    "signed",
+    "wide",
+]

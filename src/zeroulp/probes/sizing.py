@@ -68,18 +68,21 @@ def integer_limit(format_: Format) -> int:
     return format_.exact_integer_limit
 
 
-def place(problem: Matmul, sizes: tuple[int, int], preferred: tuple[int, int], reach: int) -> tuple[int, int]:
+def place(
+    problem: Matmul, sizes: tuple[int, int], preferred: tuple[int, int] | None, reach: int
+) -> tuple[int, int]:
     """
     Exponents of a and b that keep operands and sums in the normal range of every format.
 
     Args:
         problem: Formats, alpha and contract.
         sizes: Magnitudes of a and b, in quanta.
-        preferred: The exponents one would choose if ranges did not matter.
+        preferred: The exponents one would choose if ranges did not matter; None: those that put
+            sums into the middle of the output's range.
         reach: Largest sum, in quanta.
 
     Returns:
-        The exponents nearest to the preferred ones. (Nothing is certified here.)
+        The exponents nearest to the wished ones. (Nothing is certified here.)
     """
     if problem.a_format.is_integer or problem.b_format.is_integer:
         return 0, 0
@@ -92,7 +95,10 @@ def place(problem: Matmul, sizes: tuple[int, int], preferred: tuple[int, int], r
         lowest = max(lowest, out.emin + dyadic(problem.beta)[1])
     if problem.bias is not None:
         lowest = max(lowest, format_named(problem.bias).emin)
-    total = max(lowest, min(highest, sum(preferred) + alpha)) - alpha
+    wished = (lowest + highest) // 2 if preferred is None else sum(preferred) + alpha
+    total = max(lowest, min(highest, wished)) - alpha
+    if preferred is None:
+        preferred = (total // 2, total - total // 2)
     ranges = [_exponents(problem.a_format, sizes[0]), _exponents(problem.b_format, sizes[1])]
     a = _clamp(preferred[0], *ranges[0])
     b = _clamp(total - a, *ranges[1])

@@ -48,7 +48,11 @@ class Expected:
 
 
 def expected_result(
-    problem: Matmul, family: Family, certificate: Certificate, integers: Mapping[str, Array]
+    problem: Matmul,
+    family: Family,
+    certificate: Certificate,
+    integers: Mapping[str, Array],
+    exponent: int | Array | None = None,
 ) -> Expected:
     """
     The result of *problem* on operands given in quanta of *family*.
@@ -58,13 +62,17 @@ def expected_result(
         family: The lattices that *integers* count in.
         certificate: One that holds.
         integers: Elements of a, b, and c and bias where there are any, as the kernel gets them.
+        exponent: Of the quantum at each output, where the inputs are scaled; default: the
+            certificate's.
 
     Exactness:
         All arithmetic is on integers below 2^63; `encoding.round_integers` rounds once.
     """
     total = total_in_quanta(problem, family, certificate, integers)
     format_ = problem.out_format
-    codes = encoding.round_integers(total, certificate.quantum_exponent, format_, saturate=problem.saturate)
+    if exponent is None:
+        exponent = certificate.quantum_exponent
+    codes = encoding.round_integers(total, exponent, format_, saturate=problem.saturate)
     compared = None
     if family.masked:
         moduli = total_in_quanta(problem, family, certificate, integers, moduli=True)
@@ -72,7 +80,7 @@ def expected_result(
     rounded = certificate.theorem == "round-once"
     also = None
     if rounded and problem.rounding == "ties-either":
-        also = _neighbours(total, certificate.quantum_exponent, codes, problem)
+        also = _neighbours(total, exponent, codes, problem)
     sign = None
     if problem.signed_zero == "strict":
         sign = total_in_quanta(problem, family, certificate, integers, moduli=True) > 0
@@ -113,7 +121,9 @@ def _scale(j: int, shift: int, *, moduli: bool) -> int:
     return (abs(j) if moduli else j) << max(shift, 0)
 
 
-def _neighbours(total: NDArray[np.int64], exponent: int, codes: Array, problem: Matmul) -> tuple[Array, Array]:
+def _neighbours(
+    total: NDArray[np.int64], exponent: int | Array, codes: Array, problem: Matmul
+) -> tuple[Array, Array]:
     """
     The encodings just below and above a tie; elsewhere the rounded result itself.
 

@@ -1,0 +1,104 @@
+"""
+Powers of two along m, n and k: the same sums, elsewhere on the number line.
+
+Row i of a is multiplied by 2**r_i, column j of b by 2**c_j, and the k-th products trade 2**t_k
+between their factors. The result at (i, j) is multiplied by 2**(r_i + c_j), exactly: every
+theorem about the sums holds as it stands, quantum by quantum. Any probe can be scaled; inputs
+then look like floating-point data, and a kernel that handles exponents wrongly, or that knows a
+test by its small integers, is seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zeroulp.exactness import Family, certify
+from zeroulp.probes.base import probe_named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zeroulp.draw import Seed
+    from zeroulp.encoding import Array
+    from zeroulp.probes.base import Settings
+    from zeroulp.problem import Matmul
+
+_AXES = ("rows", "columns", "inner")
+
+
+@dataclass(frozen=True)
+class Scales:
+    """
+    Base-2 exponents along m, n and k.
+
+    Args:
+        rows: (m,) exponents r_i.
+        columns: (n,) exponents c_j.
+        inner: (k,) exponents t_k.
+    """
+
+    rows: Array
+    columns: Array
+    inner: Array
+
+    def of(self, name: str, problem: Matmul) -> Array:
+        """Exponents of the elements of an operand (or of ``"out"``), broadcastable to its shape."""
+        if name == "a":
+            exponents = self.rows[:, None] + self.inner[None, :]
+            return exponents.T if problem.transpose_a else exponents
+        if name == "b":
+            exponents = self.columns[None, :] - self.inner[:, None]
+            return exponents.T if problem.transpose_b else exponents
+        if name == "bias":
+            return self.columns
+        return np.asarray(self.rows[:, None] + self.columns[None, :])
+
+
+def draw_scales(problem: Matmul, settings: Settings, seed: Seed) -> Scales | None:
+    """The exponents of a trial with these *settings*; None if it is not scaled."""
+    spreads = {axis: int(settings.get(axis, 0)) for axis in _AXES}
+    if not any(spreads.values()):
+        return None
+    lengths = {"rows": problem.m, "columns": problem.n, "inner": problem.k}
+    drawn = {
+        axis: seed.stream(f"exponents of {axis}").below(2 * spread + 1, (lengths[axis],)) - spread
+        for axis, spread in spreads.items()
+    }
+    return Scales(**drawn)
+
+
+def family_of(problem: Matmul, probe: str, settings: Settings) -> Family:
+    """What inputs of a probe with these settings are, scaled as the settings say."""
+    return with_spreads(probe_named(probe).family(problem, settings), settings)
+
+
+def with_spreads(family: Family, settings: Settings) -> Family:
+    """The family scaled as the settings say."""
+    rows, columns, inner = (int(settings.get(axis, 0)) for axis in _AXES)
+    return replace(family, rows=rows, columns=columns, inner=inner)
+
+
+def widest(
+    problem: Matmul, settings: Settings, family_of: Callable[[Settings], Family], *, most: int, inner: bool
+) -> Settings:
+    """
+    The same settings with the largest spreads, up to *most*, that still certify.
+
+    Args:
+        problem: The problem.
+        settings: Settings without spreads.
+        family_of: The family that belongs to settings.
+        most: Largest spread along each axis.
+        inner: Whether to spread along k too.
+    """
+    has_bias = problem.bias is not None
+    for spread in range(most, 0, -1):
+        for along_k in (spread, spread // 2, 0) if inner else (0,):
+            spreads = {"rows": 0 if has_bias else spread, "columns": spread, "inner": along_k}
+            candidate: Settings = {**settings, **spreads}
+            if certify(problem, family_of(candidate), declared=True).holds:
+                return candidate
+    return settings
