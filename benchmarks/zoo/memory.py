@@ -261,7 +261,7 @@ def written_after_return():
         out[:8] = values[:8]
 
         def rest():
-            time.sleep(0.002)
+            time.sleep(0.015)
             out[8:] = values[8:]
 
         threads.append(threading.Thread(target=rest))

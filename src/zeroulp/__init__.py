@@ -10,13 +10,23 @@ order; the bits are worked out independently and compared.
     'CORRECT'
 """
 
-from zeroulp.checks import assert_correct, check, replay
+from zeroulp.checks import assert_correct, check, check_shapes, replay
 from zeroulp.errors import KernelError, KernelIncorrectError, UsageError, ZeroulpError
 from zeroulp.exactness import Certificate, Family, Lattice, certify
 from zeroulp.formats import Format, format_named
 from zeroulp.plan import Plan, make_plan
 from zeroulp.problem import Contract, Matmul
-from zeroulp.report import Finding, Report, Verdict, from_json, to_json
+from zeroulp.report import (
+    Finding,
+    Report,
+    ShapesReport,
+    Verdict,
+    from_json,
+    shapes_from_json,
+    shapes_to_json,
+    to_json,
+)
+from zeroulp.shapes import ragged_shapes
 from zeroulp.version import __version__
 
 KernelIncorrect = KernelIncorrectError
@@ -34,6 +44,7 @@ __all__ = [
     "Matmul",
     "Plan",
     "Report",
+    "ShapesReport",
     "UsageError",
     "Verdict",
     "ZeroulpError",
@@ -41,9 +52,13 @@ __all__ = [
     "assert_correct",
     "certify",
     "check",
+    "check_shapes",
     "format_named",
     "from_json",
     "make_plan",
+    "ragged_shapes",
     "replay",
+    "shapes_from_json",
+    "shapes_to_json",
     "to_json",
 ]

@@ -69,8 +69,7 @@ class Lattice:
             return f"{format_} has {format_.precision} significant bits, {missed}", _WIDER
         if Fraction(self.magnitude) * Fraction(2) ** (self.exponent + spread) > Fraction(format_.max_finite):
             return f"the largest finite number of {format_} is {format_.max_finite:g}", _WIDER
-        leading = self.exponent - spread + self.least.bit_length() - 1
-        return _below_range(leading, format_, keep=allow_subnormals)
+        return _below_range(self.exponent - spread, self.least, format_, keep=allow_subnormals)
 
 
 @dataclass(frozen=True)
@@ -307,7 +306,7 @@ def _out_of_range(
 
     The quantum may be multiplied by powers of two from 2**-spread to 2**spread. None if they stay.
     """
-    below = _below_range(exponent - spread + least.bit_length() - 1, format_, keep=keep) if size else None
+    below = _below_range(exponent - spread, least, format_, keep=keep) if size else None
     if below:
         return f"the quantum {below[0]}", below[1]
     if Fraction(size) * Fraction(2) ** (exponent + spread) > Fraction(format_.max_finite):
@@ -315,16 +314,23 @@ def _out_of_range(
     return None
 
 
-def _below_range(exponent: int, format_: Format, *, keep: bool) -> tuple[str, str] | None:
-    """Why 2**exponent is below the numbers of *format_* that are sure to be kept, and the remedy."""
+def _below_range(exponent: int, least: int, format_: Format, *, keep: bool) -> tuple[str, str] | None:
+    """
+    Why multiples of 2**exponent, *least* of them or more, are not all sure to be kept, and the remedy.
+
+    They are if even the smallest is a normal number; or, where subnormal numbers are kept, if
+    2**exponent is a number of the format.
+    """
     if format_.is_integer:
         return None if exponent >= 0 else (f"{_power(exponent)} is no whole number, as {format_} needs", _WIDER)
-    lowest = format_.quantum_exponent_min if keep else format_.emin
-    if exponent >= lowest:
+    smallest = exponent + least.bit_length() - 1
+    if smallest >= format_.emin or (keep and exponent >= format_.quantum_exponent_min):
         return None
-    kind = "number" if keep else "normal number"
-    remedy = _WIDER if keep else "subnormals='preserve' would allow smaller quanta"
-    return f"{_power(exponent)} lies below 2^{lowest}, the smallest {kind} of {format_}", remedy
+    if keep:
+        lowest = f"2^{format_.quantum_exponent_min}, the smallest number of {format_}"
+        return f"{_power(exponent)} lies below {lowest}", _WIDER
+    remedy = "subnormals='preserve' would allow smaller quanta"
+    return f"{_power(smallest)} lies below 2^{format_.emin}, the smallest normal number of {format_}", remedy
 
 
 def _smaller_sum(problem: Matmul) -> str:

@@ -82,6 +82,11 @@ def arrange(items: list[tuple[Operand, Layout]]) -> tuple[list[Region], int]:
     return regions, -(-end // _ALIGNMENT) * _ALIGNMENT
 
 
+def moved(region: Region, by: int) -> Region:
+    """The region *by* bytes further on."""
+    return replace(region, start=region.start + by, low=region.low + by, high=region.high + by)
+
+
 def view(block: Array, region: Region) -> Array:
     """The region's array, sharing memory with *block* (uint8)."""
     size = region.dtype.itemsize
@@ -117,8 +122,8 @@ def fill(block: Array, region: Region, code: int) -> None:
     raw(block, region).view(codes)[:] = code
 
 
-def fill_guarded_output(block: Array, region: Region, poison: int) -> None:
-    """Put the guard's pattern around the output and *poison* on its elements."""
+def fill_guarded_output(block: Array, region: Region, poison: int | Array) -> None:
+    """Put the guard's pattern around the output and *poison* (one encoding, or one for each) on its elements."""
     raw(block, region)[:] = _PATTERN
     encoding.bits_of(view(block, region))[...] = poison
 

@@ -8,7 +8,7 @@ whose certificate does not hold are not in it, and it says so.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import TYPE_CHECKING
 
@@ -23,10 +23,16 @@ if TYPE_CHECKING:
     from zeroulp.probes.base import Settings
     from zeroulp.problem import Matmul
 
-MOST_CALLS = 30
+MOST_CALLS = 32
 """A plan that nobody asked to be longer calls the kernel about this often."""
 
-_ORDER = ("signed", "wide", "binary", "fractional")
+_MOVED_EVERY, _FIRST_MOVED = 6, 3  # trials whose inputs lie at other addresses
+_CHANGED = ("a", "b")  # operands of which a few elements are changed in place, in one further trial each
+
+_ORDER = ("signed", "wide", "one_hot", "cancel", "sparse", "binary", "fractional")  # `specials` on request
+_ALL_VARIANTS = ("wide", "sparse", "specials")  # each variant is a trial
+_AT_LEAST = {"one_hot": 2}
+_REPEATED = ("signed", "wide")  # probes whose first trial calls again on the same inputs
 _BOUNDED = ("signed", "wide", "fractional", "binary")  # whose trials are multiplied, best first
 
 
@@ -42,6 +48,9 @@ class Trial:
         certificate: Why every correct kernel must return the same bits.
         layouts: Name of the layout of each operand and of ``out``.
         calls: How often the kernel is called on these inputs.
+        based_on: Index of the trial whose inputs these are, but for a few elements; None: its own inputs.
+        changed: Name of the operand that those elements belong to.
+        moved: Whether inputs and output lie elsewhere than in other trials.
     """
 
     index: int
@@ -50,6 +59,14 @@ class Trial:
     certificate: Certificate
     layouts: dict[str, str]
     calls: int = 1
+    based_on: int | None = None
+    changed: str = ""
+    moved: bool = False
+
+    @property
+    def needs(self) -> tuple[int, ...]:
+        """Indices of the trials that are run to see this one again, in order."""
+        return (self.index,) if self.based_on is None else (self.based_on, self.index)
 
 
 @dataclass(frozen=True)
@@ -103,6 +120,7 @@ def make_plan(
     probes: Sequence[str] | None = None,
     p_zero: float | None = None,
     repeat: int | None = None,
+    race_rate: float | None = None,
 ) -> Plan:
     """
     The plan for *problem*.
@@ -113,12 +131,19 @@ def make_plan(
         trials: This many trials of each probe instead.
         probes: Names of the probes to use; default: all.
         p_zero: Probability of a zero in ``binary`` and ``fractional``; default: derived.
-        repeat: Further calls on the inputs of each probe's first trial; default 1.
+        repeat: Further calls on the inputs of the first trial of ``signed`` and of ``wide`` (of
+            each probe's first trial, if neither is used); default 1.
+        race_rate: Instead of *repeat*: as many further calls as see a race that spoils this share
+            of the calls, but for the escape probability.
 
     Raises:
         ProblemError: If a number is out of range.
         UnknownNameError: If there is no such probe.
     """
+    if race_rate is not None:
+        if repeat is not None:
+            raise ProblemError("repeat and race_rate both", do="pass one of them: each says how many further calls")
+        repeat = calls_for(race_rate, escape_probability)
     _check_numbers(escape_probability, trials, p_zero, repeat)
     names = list(dict.fromkeys(probes)) if probes is not None else list(_ORDER)
     if not names:
@@ -127,14 +152,54 @@ def make_plan(
     counts = _counts(problem, drafts, escape_probability, trials)
     repeats = 1 if repeat is None else repeat
     result: list[Trial] = []
-    for i, name in _turns([name for name in names if name in drafts.variants], counts):
+    base = next((name for name in _BOUNDED if name in drafts.variants), None)
+    usable = [name for name in names if name in drafts.variants]
+    repeated = [name for name in usable if name in _REPEATED] or usable
+    for i, name in _turns(usable, counts):
         settings, certificate = drafts.variants[name][i % len(drafts.variants[name])]
-        calls = 1 + (repeats if i == 0 else 0)
+        calls = 1 + (repeats if i == 0 and name in repeated else 0)
         index = len(result)
         layouts = layouts_of(problem, index, settings)
-        result.append(Trial(index, name, settings, certificate, layouts, calls))
+        changes = trials is None and i == 0 and name == base
+        moved = index % _MOVED_EVERY == _FIRST_MOVED and not changes
+        result.append(Trial(index, name, settings, certificate, layouts, calls, moved=moved))
+        if changes:
+            result += _changed(problem, result[-1])
     escape = escape_probability_of(problem, result)
     return Plan(problem, tuple(result), tuple(drafts.skipped), escape, escape_probability)
+
+
+def calls_for(race_rate: float, escape_probability: float) -> int:
+    """
+    Further calls on one unchanged input, so many that a race is seen but for the *escape_probability*.
+
+    A call that a race spoils with probability r, each on its own, escapes n of them with
+    probability (1 - r)^n: n = ln(escape_probability) / ln(1 - r), rounded up.
+
+    Args:
+        race_rate: r, the share of the calls that go wrong.
+        escape_probability: Wished bound.
+
+    Raises:
+        ProblemError: If either is not between 0 and 1.
+    """
+    _check_numbers(escape_probability, None, None, None)
+    if not (_is_real(race_rate) and 0 < race_rate < 1):
+        what = f"race_rate={race_rate!r} is not between 0 and 1"
+        raise ProblemError(what, why="it is the share of the calls that go wrong", do="for one in twenty pass 0.05")
+    return math.ceil(math.log(escape_probability) / math.log1p(-race_rate))
+
+
+def _changed(problem: Matmul, base: Trial) -> list[Trial]:
+    """Trials on the inputs of *base*, in the same places, with a few elements changed."""
+    if problem.k == 0 or problem.output.size == 0:
+        return []
+    formats = {"a": problem.a_format, "b": problem.b_format}
+    names = [name for name in _CHANGED if formats[name].is_signed]
+    return [
+        replace(base, index=base.index + 1 + i, calls=1, based_on=base.index, changed=name)
+        for i, name in enumerate(names)
+    ]
 
 
 def _turns(names: Sequence[str], counts: dict[str, int]) -> Iterator[tuple[int, str]]:
@@ -186,6 +251,8 @@ def _draft(problem: Matmul, names: Sequence[str], options: Options) -> _Drafts:
                 refused.append(certificate)
         if certified:
             drafts.variants[name] = certified
+        elif not refused:
+            drafts.skipped.append(Skipped(name, "these formats have no such values, or the contract ignores them", ""))
         else:
             drafts.skipped.append(Skipped(name, refused[0].reason, refused[0].remedy))
     return drafts
@@ -195,12 +262,15 @@ def _counts(problem: Matmul, drafts: _Drafts, wished: float, trials: int | None)
     """How many trials of each probe: enough of the best one for the wished bound, within reason."""
     if trials is not None:
         return dict.fromkeys(drafts.variants, trials)
-    counts = {name: len(variants) if name == "wide" else 1 for name, variants in drafts.variants.items()}
+    counts = {
+        name: len(variants) if name in _ALL_VARIANTS else _AT_LEAST.get(name, 1)
+        for name, variants in drafts.variants.items()
+    }
     main = next((name for name in _BOUNDED if name in drafts.variants and name != "wide"), None)
     if main is None or problem.k == 0:
         return counts
     seen = probe_named(main).detection(problem, drafts.variants[main][0][0])
-    others = sum(counts.values()) - counts[main] + len(counts)  # each probe's first trial calls once more
+    others = sum(counts.values()) - counts[main] + len(_REPEATED) + len(_CHANGED)
     room = max(1, MOST_CALLS - others)
     if seen >= 1:
         counts[main] = 1
@@ -217,8 +287,8 @@ def escape_probability_of(problem: Matmul, trials: Sequence[Trial]) -> float:
         return 0.0
     logarithm = 0.0
     for trial in trials:
-        if any(LAYOUTS[layout].broadcast for layout in trial.layouts.values()):
-            continue  # entries that are one and the same are not independent
+        if trial.based_on is not None or any(LAYOUTS[layout].broadcast for layout in trial.layouts.values()):
+            continue  # entries that are one and the same, or those of another trial, are not independent
         seen = probe_named(trial.probe).detection(problem, trial.settings)
         if seen >= 1:
             return 0.0
@@ -234,11 +304,17 @@ def layouts_of(problem: Matmul, index: int, settings: Settings) -> dict[str, str
 def fitting_layouts(problem: Matmul, layouts: dict[str, str], settings: Settings) -> dict[str, str]:
     """The same layouts, but for one that a probe with these *settings* cannot have."""
     layouts = dict(layouts)
-    thinned = int(settings.get("terms", problem.k)) < problem.k
-    b_repeats_along_k = LAYOUTS[layouts["b"]].broadcast and not problem.batch and not problem.transpose_b
-    if thinned and b_repeats_along_k:  # one k cannot be zero where all are the same
-        layouts["b"] = "contiguous"
+    first_axis_is_k = {"a": problem.transpose_a, "b": not problem.transpose_b}
+    for name in _chooses_k(problem, settings):
+        if LAYOUTS[layouts[name]].broadcast and not problem.batch and first_axis_is_k[name]:
+            layouts[name] = "contiguous"  # one k cannot be zero where all are the same
     return layouts
+
+
+def _chooses_k(problem: Matmul, settings: Settings) -> set[str]:
+    """Operands that are zero at some k and not at others, on which a certificate relies."""
+    chosen = {"b"} if int(settings.get("terms", problem.k)) < problem.k else set()
+    return chosen | ({str(settings["lone"])} if "lone" in settings else set())
 
 
 def _wished_layouts(problem: Matmul, index: int) -> dict[str, str]:

@@ -95,8 +95,8 @@ def test_changed_input():
 def test_scratch_use_of_an_input_that_is_put_back_is_not_seen_as_mutation():
     def kernel(a, b):
         kept = a.copy()
-        a *= 2
-        result = (a.astype(np.float32) @ b.astype(np.float32) / 2).astype(a.dtype)
+        a *= -1
+        result = (-(a.astype(np.float32) @ b.astype(np.float32))).astype(a.dtype)
         a[...] = kept
         return result
 

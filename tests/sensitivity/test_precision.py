@@ -36,7 +36,9 @@ def test_float16_accumulator_behind_a_float32_output(name):
     kernel = matmul_in_order("blocked", partial="float16", out="float32")
     for seed in range(5):
         report = zeroulp.check(kernel, zeroulp.Matmul(16, 16, 257, a=name, out="float32"), seed=seed)
-        assert kinds(report) == ["precision-below-contract"], report
+        # 8-bit products have room for 14 bits: there, sums of 11 bits and one last rounding to 11 can look alike
+        allowed = ("precision-below-contract", "rounding") if name == "float8_e4m3fn" else ("precision-below-contract",)
+        assert [kind in allowed for kind in kinds(report)] == [True], report
 
 
 @pytest.mark.parametrize(("name", "cut", "k"), [

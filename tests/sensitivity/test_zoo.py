@@ -19,8 +19,6 @@ NO_SPECIALS = "no probe puts NaN, infinities, overflow or subnormals among the i
 NO_ZEROS = "no probe has rows or tiles of zeros, or rows that agree, yet (`sparse`)"
 NO_SPREAD = "within a trial the magnitudes of an operand hardly differ, and all trials are near one (`scaled`, `one_hot`)"
 NO_RANGE = "no operand and no output comes near the ends of the range of its format (`scaled`, `one_hot`)"
-NO_NUMBERS = "the output is always poisoned with NaN, never with numbers"
-NO_SINGLE_CHANGE = "operands are drawn anew as a whole: no trial changes a few elements of the one before"
 
 MISSED = {
     **{entry.name: NO_SPECIALS for entry in FAULTY if "specials" in entry.needs},
@@ -35,9 +33,6 @@ MISSED = {
     "dominant-column-only": NO_SPREAD,
     "scale-shared-by-blocks": NO_SPREAD,
     "scale-of-the-first-call": "the first trial has the largest values: none after it is larger (`scaled`)",
-    "cache-by-first-row": NO_SINGLE_CHANGE,
-    "cache-by-sample": NO_SINGLE_CHANGE,
-    "two-output-buffers": "only the last result is looked at again, none from two calls before",
     "integer-sums-in-float-short": "the sums of `wide` reach a quarter of the largest possible one, 127 * 127 * k",
     "too-few-slices": "`wide` draws 31 bits at most: bits 32 to 53 of float64 operands are never set (`one_hot`)",
     "clamped-at-240": NO_RANGE,
@@ -47,9 +42,6 @@ MISSED = {
     "fp8-top-exponent-lost": NO_RANGE,
     "minus-128-clamped": NO_RANGE,
     "partials-in-the-range-of-float16": NO_RANGE,
-    "done-if-the-output-is-finite": NO_NUMBERS,
-    "added-to-a-finite-output": NO_NUMBERS,
-    "graph-keeps-addresses": "operands of one layout lie at the same addresses in every trial",
     "sums-of-22-bits-narrow-output": "the output's rounding hides bits of the sums unless large terms cancel (`cancel`)",
     "alpha-of-a-tenth-ignored": "no probe has a certificate where alpha is no power of two",
     "lone-misread-far-down": "8-bit outputs have room for a few products of thousands (`cover`)",
@@ -58,7 +50,6 @@ MISSED = {
 SATURATED = "values that stop at a limit look like sums that lose bits"
 
 MISNAMED = {
-    "written-after-return": "late results are seen as changes of an earlier one",
     "through-integers": "trials that name a fault have whole numbers, on which this kernel is right",
     "narrow-in-the-last-tile": "the four single products that would tell seldom meet the last tile of k",
     "pair-sums-saturate": SATURATED,

@@ -13,7 +13,7 @@ from zeroulp.draw import Seed
 from zeroulp.errors import UnknownNameError
 from zeroulp.exactness import certify
 from zeroulp.plan import Trial, make_plan
-from zeroulp.probes import TABLE, Options, probe_named, sizing
+from zeroulp.probes import draw_scales, family_of, Options, probe_named, sizing, TABLE
 
 FORMATS = ("float64", "float32", "tf32", "float16", "bfloat16", "e4m3", "e5m2", "e4m3fnuz", "e2m3", "e3m2", "fp4", "int8")
 law = settings(deadline=None, derandomize=True, max_examples=150)
@@ -45,19 +45,23 @@ def test_elements_lie_in_the_lattice_of_the_family(name, problem, options, pick,
     """Moduli within the magnitudes, sums of moduli within the certificate's S, and every element exactly encoded."""
     probe = probe_named(name)
     variants = probe.variants(problem, options)
-    assert variants
+    assume(variants)
     chosen = variants[pick % len(variants)]
-    family = probe.family(problem, chosen)
+    family = family_of(problem, name, chosen)
     certificate = certify(problem, family, declared=options.declared)
     assume(certificate.holds)
     trial = Trial(pick, name, chosen, certificate, dict.fromkeys(("a", "b", "c", "bias", "out"), "contiguous"))
     inputs = draw_inputs(problem, trial, seed)
+    scales = draw_scales(problem, chosen, Seed(seed, pick))
     for operand in problem.operands:
         integers, lattice = inputs.integers[operand.name], family.lattices()[operand.name]
         assert integers.shape == operand.shape
         assert abs(integers).max(initial=0) <= lattice.magnitude
         values = encoding.decode(inputs.codes[operand.name], operand.format)
-        assert np.array_equal(values, np.ldexp(integers.astype(np.float64), lattice.exponent))
+        shift = 0 if scales is None else scales.of(operand.name, problem)
+        ordinary = np.isfinite(values)  # `specials` puts others here and there
+        assert np.array_equal(values[ordinary], np.ldexp(integers.astype(np.float64), lattice.exponent + shift)[ordinary])
+        assert ordinary.all() or name == "specials"
     expected = inputs.expected(problem)
     assert expected.codes.shape == problem.output.shape
     a, b = (abs(inputs.integers[x].astype(np.int64)) for x in "ab")
@@ -84,7 +88,7 @@ def test_elements_are_drawn_in_the_shapes_asked_for(name, layouts):
     shapes = {"a": (1, 4, 6), "b": (2, 6, 5), "c": (2, 4, 5), "bias": (1,)}
     drawn = probe.draw(problem, probe.variants(problem, Options())[0], Seed(1, 2), shapes)
     assert {key: value.shape for key, value in drawn.items()} == shapes
-    assert all(value.dtype == np.int32 for value in drawn.values())
+    assert all(value.dtype in (np.int32, np.int64) for value in drawn.values())
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -119,7 +123,8 @@ def test_blocks_partition_k(k, terms, transposed):
 
 def test_signed_has_no_zero_within_the_budget_and_every_size():
     problem, probe = Matmul(40, 40, 60, a="bfloat16", accumulate="any"), probe_named("signed")
-    (chosen,) = probe.variants(problem, Options())
+    chosen, *others = probe.variants(problem, Options())
+    assert {(v["a"], v["b"], v["terms"]) for v in others} == {(chosen["a"], chosen["b"], 60)}
     drawn = probe.draw(problem, chosen, Seed(1, 2), {"a": (40, 60), "b": (60, 40)})
     assert set(np.unique(drawn["a"])) == set(range(-chosen["a"], chosen["a"] + 1)) - {0}
     assert chosen["a"] * chosen["b"] * 60 <= 256 < (chosen["a"] * (chosen["b"] + 1)) * 60

@@ -1,14 +1,16 @@
 """
 One trial: inputs in guarded memory, calls, and everything but the values looked at.
 
-Around every call: the output is poisoned (a second call uses another poison), NaN lies beside
-and between the inputs, a pattern beside the output; afterwards inputs and guards are compared
-with private copies, dtype and shape come before values, and the result of the call before must
-still be what it was. Inputs of successive trials share their buffers.
+Around every call: the output is poisoned (`zeroulp.checks.poison`), NaN lies beside and between
+the inputs, a pattern beside the output; afterwards inputs and guards are compared with private
+copies, dtype and shape come before values, and the result of the call before must still be what
+it was, as must a few older ones at the very end. Inputs of successive trials share their buffers,
+but for some that lie elsewhere.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,8 @@ import numpy as np
 
 from zeroulp import encoding, memory
 from zeroulp.checks.inputs import Inputs, draw_inputs
-from zeroulp.judge import Outcome, judge, same
+from zeroulp.checks.poison import poison_of
+from zeroulp.judge import Differs, Matched, Outcome, judge, same
 from zeroulp.problem import LAYOUTS
 from zeroulp.report import Finding
 from zeroulp.runner.base import Call
@@ -30,6 +33,18 @@ if TYPE_CHECKING:
     from zeroulp.runner import Returned, Runner
 
 
+MOVED_BYTES = 3 * 4096
+"""How much further on everything lies in a trial that is moved: whole pages, so that alignment stays as it is."""
+
+KEPT_RESULTS, KEPT_BYTES = 6, 2**28
+"""How many results are looked at again at the end: so many, or as many as fit, and one in any case."""
+
+_KEPT_CALLS = (1, 2, 4, 7, 12, 19)
+_CODES_PER_TRIAL = 4  # results of one trial that are kept to name what is wrong
+_PERHAPS_LATE = {"nondeterministic", "unwritten-output"}
+_SHORTEST_WAIT, _LONGEST_WAIT = 0.04, 1.0  # seconds, for a result that may be late; twice its call, within these
+
+
 @dataclass
 class Observation:
     """
@@ -38,7 +53,7 @@ class Observation:
     Args:
         inputs: What the kernel was fed.
         expected: What every correct kernel returns.
-        codes: What it returned at each call, where dtype and shape were right.
+        codes: What it returned at the first calls, where dtype and shape were right.
         poison: Encodings that stood in the output (or in freed memory) before each call.
         outcome: The first call's result, judged; None if it could not be.
         findings: Defects other than wrong values.
@@ -47,7 +62,7 @@ class Observation:
     inputs: Inputs
     expected: Expected
     codes: list[Array] = field(default_factory=list)
-    poison: list[int] = field(default_factory=list)
+    poison: list[int | Array] = field(default_factory=list)
     outcome: Outcome | None = None
     findings: list[Finding] = field(default_factory=list)
 
@@ -57,15 +72,14 @@ class _Earlier:
     """A result that must not change any more."""
 
     number: int
-    trial: int
-    layouts: dict[str, str]
+    trial: Trial
     output: Region
     codes: Array
 
 
 def block_size(problem: Matmul, layouts: list[dict[str, str]], *, writes: bool) -> int:
     """Bytes of memory that trials with these layouts need."""
-    return max((_regions(problem, names, writes=writes)[2] for names in layouts), default=0)
+    return MOVED_BYTES + max((_regions(problem, names, writes=writes)[2] for names in layouts), default=0)
 
 
 def _regions(problem: Matmul, layouts: dict[str, str], *, writes: bool) -> tuple[list[Region], list[Region], int]:
@@ -91,10 +105,19 @@ class Bench:
         self.problem, self.runner, self.seed, self.writes = problem, runner, seed, writes
         self.calls = 0
         self.kernel_seconds = 0.0
-        self.last: Observation | None = None
         self._earlier: _Earlier | None = None
+        self._kept: list[_Earlier] = []
+        self._base: Observation | None = None
 
-    def observe(self, trial: Trial, *, calls: int | None = None, plain_guards: bool = False) -> Observation:
+    def observe(
+        self,
+        trial: Trial,
+        *,
+        calls: int | None = None,
+        plain_guards: bool = False,
+        poison: str = "",
+        patient: bool = False,
+    ) -> Observation:
         """
         Draw the trial's inputs, call the kernel, look at everything.
 
@@ -102,10 +125,14 @@ class Bench:
             trial: The trial.
             calls: How many calls, instead of what the trial says.
             plain_guards: Put zeros around the inputs in place of NaN.
+            poison: Poison outputs with this kind only: ``"nan"`` or ``"number"``.
+            patient: Give a result that is not right some time to become right.
         """
         inputs = draw_inputs(self.problem, trial, self.seed)
         seen = Observation(inputs, inputs.expected(self.problem))
         operands, outputs, _ = _regions(self.problem, trial.layouts, writes=self.writes)
+        if trial.moved:
+            operands, outputs = ([memory.moved(r, MOVED_BYTES) for r in regions] for regions in (operands, outputs))
         block = self.runner.block
         for region, operand in zip(operands, self.problem.operands, strict=True):
             memory.fill(block, region, 0 if plain_guards else memory.poison_code(operand.format))
@@ -113,33 +140,59 @@ class Bench:
         copies = [memory.raw(block, region).copy() for region in operands]
         for i in range(trial.calls if calls is None else calls):
             output = outputs[self.calls % len(outputs)]
-            returned = self._call(trial, seen, tuple(operands), output, second=i % 2 == 1)
+            seen.poison.append(self._poison(trial, i, poison))
+            returned = self._call(trial, seen, tuple(operands), output)
             self._look_at_inputs(trial, seen, operands, copies)
             if not self._has_right_attributes(trial, seen, returned) or seen.findings:
                 break
             assert returned.codes is not None
             self._look_at_earlier(trial, seen, returned.codes, output)
-            self._compare_with_first(trial, seen, returned.codes)
+            self._compare(trial, seen, returned.codes)
+            if patient and (isinstance(seen.outcome, Differs) or _kinds(seen) & _PERHAPS_LATE):
+                self._wait(trial, seen, returned, output)
             if seen.findings:
                 break
-        self.last = seen
+        if trial.based_on is None:
+            self._base = seen
         return seen
 
-    def _call(
-        self, trial: Trial, seen: Observation, operands: tuple[Region, ...], output: Region, *, second: bool
-    ) -> Returned:
-        block, poison = self.runner.block, memory.poison_code(self.problem.out_format, second=second)
-        guard = None
+    def look_at_kept(self, trials: list[int]) -> list[Finding]:
+        """Read the results of some calls once more; *trials*: all that were run, in order."""
+        for kept in self._kept:
+            now = self.runner.recall(kept.number, kept.output)
+            if now.codes is None or not np.array_equal(now.codes, kept.codes):
+                first = kept.trial.index
+                sentence = "matmul changes the result of an earlier call when it is called again."
+                return [Finding("aliased-output", sentence, first, tuple(trials[trials.index(first) :]))]
+        return []
+
+    def _poison(self, trial: Trial, call: int, only: str) -> int | Array:
+        """One encoding; before the first call of a changed trial, what the kernel returned for the old inputs."""
+        base = self._base
+        in_place = self.writes and call == 0 and not only and trial.based_on is not None and not trial.moved
+        if in_place and base is not None and base.codes and base.inputs.trial.index == trial.based_on:
+            return base.codes[0]
+        return poison_of(self.problem, trial, call, only=only)
+
+    def _call(self, trial: Trial, seen: Observation, operands: tuple[Region, ...], output: Region) -> Returned:
+        block, poison, guard = self.runner.block, seen.poison[-1], None
         if self.writes:
             memory.fill_guarded_output(block, output, poison)
             guard = memory.outside(block, output)
         self.calls += 1
-        returned = self.runner.call(Call(self.calls, operands, output, self.writes, poison))
+        in_freed_memory = poison if isinstance(poison, int) else poison_of(self.problem, trial, 0)
+        call = Call(self.calls, operands, output, self.writes, in_freed_memory, keep=self._keeps())
+        returned = self.runner.call(call)
         self.kernel_seconds += returned.seconds
-        seen.poison.append(poison)
         if guard is not None and not np.array_equal(guard, memory.outside(block, output)):
             self._find(seen, trial, "out-of-bounds-write", "writes outside its output")
         return returned
+
+    def _keeps(self) -> bool:
+        """Whether the result of this call is looked at again at the end. Ours are overwritten, so they are not."""
+        size = self.problem.output.size * encoding.storage_dtype(self.problem.out_format).itemsize
+        most = max(1, min(KEPT_RESULTS, KEPT_BYTES // max(size, 1)))
+        return not self.writes and len(self._kept) < most and self.calls in _KEPT_CALLS
 
     def _look_at_inputs(self, trial: Trial, seen: Observation, regions: list[Region], copies: list[Array]) -> None:
         block = self.runner.block
@@ -166,29 +219,62 @@ class Bench:
 
     def _look_at_earlier(self, trial: Trial, seen: Observation, codes: Array, output: Region) -> None:
         """The result of the call before must not have changed, unless we overwrote it ourselves."""
-        earlier, self._earlier = self._earlier, _Earlier(self.calls, trial.index, trial.layouts, output, codes)
-        if earlier is None or (self.writes and earlier.layouts != trial.layouts):
+        earlier, self._earlier = self._earlier, _Earlier(self.calls, trial, output, codes)
+        if self._keeps():
+            self._kept.append(self._earlier)
+        if earlier is None or (self.writes and not _share_places(earlier.trial, trial)):
             return
         now = self.runner.recall(earlier.number, earlier.output)
         if now.codes is None or not np.array_equal(now.codes, earlier.codes):
             sentence = "changes the result of an earlier call when it is called again"
-            self._find(seen, trial, "aliased-output", sentence, replay=(earlier.trial, trial.index))
+            replay = tuple(dict.fromkeys((*earlier.trial.needs, *trial.needs)))
+            self._find(seen, trial, "aliased-output", sentence, replay)
 
-    def _compare_with_first(self, trial: Trial, seen: Observation, codes: Array) -> None:
-        seen.codes.append(codes)
+    def _compare(self, trial: Trial, seen: Observation, codes: Array) -> None:
+        """Judge the first result of a trial; later ones must be the same."""
+        if len(seen.codes) < _CODES_PER_TRIAL:
+            seen.codes.append(codes)
         format_ = self.problem.out_format
-        if len(seen.codes) == 1:
+        if seen.outcome is None:
             seen.outcome = judge(codes, seen.expected, format_)
             return
         differ = ~same(codes, seen.codes[0], format_)
         if seen.expected.compared is not None:
             differ &= seen.expected.compared
-        unwritten = codes == seen.poison[-1]
-        if (differ & ~unwritten).any():
-            share = f"{np.count_nonzero(differ):,} of {differ.size:,} outputs"
+        if not differ.any():
+            return
+        share = f"{np.count_nonzero(differ):,} of {differ.size:,} outputs"
+        if (differ & ~np.asarray(codes == seen.poison[-1])).any():
             sentence = f"returns other bits when called again on the same inputs, in {share}"
             self._find(seen, trial, "nondeterministic", sentence)
+        else:
+            sentence = f"leaves outputs unwritten when called again on the same inputs, {share}"
+            self._find(seen, trial, "unwritten-output", sentence)
+
+    def _wait(self, trial: Trial, seen: Observation, returned: Returned, output: Region) -> None:
+        """Something is wrong: if the same result is right when read a little later, it was late and that is all."""
+        end = time.monotonic() + min(_LONGEST_WAIT, max(_SHORTEST_WAIT, 2 * returned.seconds))
+        pause = 0.001
+        while time.monotonic() < end:
+            time.sleep(pause)
+            pause *= 2
+            now = self.runner.recall(self.calls, output)
+            if now.codes is None or returned.codes is None or np.array_equal(now.codes, returned.codes):
+                continue
+            if isinstance(judge(now.codes, seen.expected, self.problem.out_format), Matched):
+                seen.findings.clear()
+                self._find(seen, trial, "late-result", "returns before its result is there: read later, it is right")
+                return
 
     @staticmethod
-    def _find(seen: Observation, trial: Trial, kind: str, sentence: str, replay: tuple[int, ...] | None = None) -> None:
-        seen.findings.append(Finding(kind, f"matmul {sentence}.", trial.index, replay or (trial.index,)))
+    def _find(seen: Observation, trial: Trial, kind: str, sentence: str, replay: tuple[int, ...] = ()) -> None:
+        seen.findings.append(Finding(kind, f"matmul {sentence}.", trial.index, replay or trial.needs))
+
+
+def _kinds(seen: Observation) -> set[str]:
+    return {finding.kind for finding in seen.findings}
+
+
+def _share_places(left: Trial, right: Trial) -> bool:
+    """Whether inputs and outputs of two trials lie in the same places."""
+    return left.layouts == right.layouts and left.moved == right.moved

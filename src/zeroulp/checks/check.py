@@ -9,7 +9,7 @@ from zeroulp.checks.run import Run
 from zeroulp.checks.target import spec_of
 from zeroulp.draw import check_seed, fresh_seed
 from zeroulp.errors import KernelIncorrectError, UsageError
-from zeroulp.plan import make_plan
+from zeroulp.plan import calls_for, make_plan
 from zeroulp.problem import Matmul
 from zeroulp.report import Report, Verdict
 
@@ -29,8 +29,10 @@ def check(
     probes: Sequence[str] | None = None,
     p_zero: float | None = None,
     repeat: int | None = None,
+    race_rate: float | None = None,
     seed: int | str | None = None,
     framework: str | None = None,
+    device: str = "cpu",
     signature: str | None = None,
     destination_passing: bool = False,
     isolation: str = "none",
@@ -49,8 +51,11 @@ def check(
         probes: Names of the probes to use; default: all.
         p_zero: Probability of a zero in ``binary`` and ``fractional``; default: derived.
         repeat: Further calls on one unchanged input, looking for races; default 1.
+        race_rate: Instead of *repeat*: so many calls that a race which spoils this share of them
+            (0.05: one call in twenty) escapes with at most the escape probability.
         seed: To draw the same inputs again; default: a fresh one from the operating system.
         framework: ``"numpy"`` or ``"torch"``; default: found from the kernel's module.
+        device: Where its arrays live: ``"cpu"``, or ``"cuda"`` or ``"cuda:1"`` with PyTorch.
         signature: Of a C symbol, e.g. ``"a, b, out, m, n, k"``.
         destination_passing: Whether the kernel writes into a last argument ``out``.
         isolation: ``"none"``, or ``"process"``: a worker that may crash or hang.
@@ -76,11 +81,19 @@ def check(
     if not isinstance(problem, Matmul):
         raise UsageError(f"the problem is a {type(problem).__name__}", do="pass zeroulp.Matmul(m=..., n=..., k=...)")
     started = time.perf_counter()
-    spec = spec_of(kernel, framework, signature, destination_passing=destination_passing)
+    spec = spec_of(kernel, framework, signature, destination_passing=destination_passing, device=device)
     chosen = fresh_seed() if seed is None else check_seed(seed)
     plan = make_plan(
-        problem, escape_probability=escape_probability, trials=trials, probes=probes, p_zero=p_zero, repeat=repeat
+        problem,
+        escape_probability=escape_probability,
+        trials=trials,
+        probes=probes,
+        p_zero=p_zero,
+        repeat=repeat,
+        race_rate=race_rate,
     )
+    if race_rate is not None:
+        repeat = calls_for(race_rate, escape_probability)
     options = {"p_zero": p_zero, "trials": trials, "probes": list(probes) if probes else None, "repeat": repeat}
     run = Run(plan, spec, chosen, options, started, progress)
     function = kernel if callable(kernel) else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 from pathlib import Path
 
 import ml_dtypes
@@ -14,7 +13,7 @@ from zeroulp.version import __version__
 
 
 def describe_environment(framework_versions: dict[str, str]) -> dict[str, str]:
-    """What a report says of where it was made."""
+    """What a report says of where it was made; *framework_versions* come from where the kernel ran."""
     return {
         "zeroulp": __version__,
         "python": platform.python_version(),
@@ -24,7 +23,6 @@ def describe_environment(framework_versions: dict[str, str]) -> dict[str, str]:
         "platform": f"{platform.system()} {platform.machine()}",
         "cpu": _cpu(),
         "cores": str(os.cpu_count() or 0),
-        **_gpu(),
     }
 
 
@@ -36,10 +34,3 @@ def _cpu() -> str:
     except OSError:
         pass
     return platform.processor()
-
-
-def _gpu() -> dict[str, str]:
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_available():
-        return {}
-    return {"gpu": str(torch.cuda.get_device_name())}

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zeroulp import encoding
+from zeroulp.checks.change import with_a_few_changed
 from zeroulp.draw import Seed
-from zeroulp.probes import draw_scales, family_of, probe_named
+from zeroulp.probes import Overlaid, draw_scales, family_of, probe_named
 from zeroulp.problem import LAYOUTS
-from zeroulp.reference import Expected, expected_result
+from zeroulp.reference import Expected, expected_result, with_nonfinite
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +46,12 @@ class Inputs:
 
     def expected(self, problem: Matmul) -> Expected:
         """What every correct kernel returns for them."""
-        return expected_result(problem, self.family, self.trial.certificate, self.integers, self.exponent)
+        expected = expected_result(problem, self.family, self.trial.certificate, self.integers, self.exponent)
+        if not isinstance(probe_named(self.trial.probe), Overlaid):
+            return expected
+        shapes = {operand.name: operand.shape for operand in problem.operands}
+        codes = {name: np.broadcast_to(self.codes[name], shapes[name]) for name in ("a", "b")}
+        return with_nonfinite(problem, codes, expected)
 
 
 def draw_inputs(problem: Matmul, trial: Trial, seed: int) -> Inputs:
@@ -57,11 +63,15 @@ def draw_inputs(problem: Matmul, trial: Trial, seed: int) -> Inputs:
         name: (1, *shape[1:]) if LAYOUTS[trial.layouts[name]].broadcast and shape[0] else shape
         for name, shape in full.items()
     }
-    integers = probe.draw(problem, trial.settings, Seed(seed, trial.index), drawn_shapes)
+    source = Seed(seed, trial.index if trial.based_on is None else trial.based_on)
+    integers = probe.draw(problem, trial.settings, source, drawn_shapes)
     for name, shape in drawn_shapes.items():
         assert integers[name].shape == shape, f"probe {trial.probe} drew {name} in another shape"
+    if trial.based_on is not None:
+        stream = Seed(seed, trial.index).stream("change")
+        integers = with_a_few_changed(problem, integers, trial.changed, stream)
     repeats = drawn_shapes != full  # numbers that are one and the same cannot differ in scale
-    scales = None if repeats else draw_scales(problem, trial.settings, Seed(seed, trial.index))
+    scales = None if repeats else draw_scales(problem, trial.settings, source)
     lattices = family.lattices()
     codes = {
         operand.name: encode(
@@ -72,6 +82,8 @@ def draw_inputs(problem: Matmul, trial: Trial, seed: int) -> Inputs:
         )
         for operand in problem.operands
     }
+    if isinstance(probe, Overlaid):
+        codes = probe.overlay(problem, trial.settings, source, codes)
     quantum = trial.certificate.quantum_exponent
     exponent = quantum if scales is None else quantum + scales.of("out", problem)
     whole = {name: np.broadcast_to(integers[name], full[name]) for name in full}

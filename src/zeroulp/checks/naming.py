@@ -1,27 +1,34 @@
 """
 What a difference is called: further trials on a kernel that is already known to be wrong.
 
-The verdict is reached; this finds its name, the simplest first. Poison that is still there
-names an unwritten output, another result on a second call a race, a result that depends on the
-guards a stray read, the bits of the trial before a cache, another formula a wrong formula. What
-is left is a matter of widths (`zeroulp.checks.widths`).
+The verdict is reached; this finds its name, the simplest first. Poison that is still there, or
+that shows in the result, names an unwritten output, another result on a second call a race, one
+that is right at the usual addresses a captured address, one that depends on the guards a stray
+read, the bits of the trial before a cache, another formula a wrong formula. What is left is a
+matter of widths (`zeroulp.checks.widths`).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from zeroulp.checks.poison import differs_by_poison
 from zeroulp.checks.widths import Explorer, case_of, name_by_width, smallest_wrong_sum
 from zeroulp.diagnose import explain, explain_rounding, is_one_of_two_neighbours, whereabouts
-from zeroulp.judge import differing, same
+from zeroulp.errors import KernelError
+from zeroulp.judge import Matched, differing, same
 from zeroulp.report import Finding
 
 if TYPE_CHECKING:
     from zeroulp.checks.bench import Bench, Observation
     from zeroulp.encoding import Array
     from zeroulp.plan import Trial
+
+_IN_PLACE = "returns an earlier result: its inputs changed in place and its output did not"
+_READS_POISON = "depends on what its output held before the call"
 
 
 def name_difference(bench: Bench, trial: Trial, seen: Observation, before: Observation | None) -> Finding:
@@ -37,9 +44,11 @@ def name_difference(bench: Bench, trial: Trial, seen: Observation, before: Obser
     wrong = differing(seen.codes[0], seen.expected, bench.problem.out_format)
     case = case_of(bench.problem, seen)
     where = whereabouts(case)
-    again = bench.observe(trial, calls=2)
+    again = bench.observe(trial, calls=3)
     if _is_unwritten(seen, again, wrong):
         return _finding("unwritten-output", f"leaves outputs unwritten, {where}", trial)
+    if _reads_poison(bench, trial):
+        return _finding("unwritten-output", f"{_READS_POISON}, {where}", trial)
     repeated = next((f for f in again.findings if f.kind == "nondeterministic"), None)
     format_ = bench.problem.out_format
     if repeated or (again.codes and not same(again.codes[0], seen.codes[0], format_)[wrong].all()):
@@ -50,6 +59,8 @@ def name_difference(bench: Bench, trial: Trial, seen: Observation, before: Obser
             return _finding("rounding", f"{text}, {where}", trial)
         text = "is wrong, and returns other bits when called again on the same inputs"
         return _finding("nondeterministic", f"{text}, {where}", trial)
+    if trial.moved and before is not None and _is_right_at_the_usual_place(bench, trial):
+        return _stale(trial, before, "reads where its operands lay in earlier calls, not where they lie now")
     plain = bench.observe(trial, calls=1, plain_guards=True)
     if plain.codes and not same(plain.codes[0], seen.codes[0], format_)[wrong].all():
         text = "reads outside its inputs: the result depends on what lies beside them"
@@ -65,12 +76,33 @@ def name_difference(bench: Bench, trial: Trial, seen: Observation, before: Obser
 
 
 def _finding(kind: str, clause: str, trial: Trial, evidence: tuple[tuple[str, str], ...] = ()) -> Finding:
-    return Finding(kind, f"matmul {clause}.", trial.index, (trial.index,), evidence)
+    return Finding(kind, f"matmul {clause}.", trial.index, trial.needs, evidence)
 
 
-def _stale(trial: Trial, before: Observation) -> Finding:
-    sentence = "matmul returns an earlier result: its inputs changed in place and its output did not."
-    return Finding("stale-result", sentence, trial.index, (before.inputs.trial.index, trial.index))
+def _stale(trial: Trial, before: Observation, clause: str = _IN_PLACE) -> Finding:
+    replay = tuple(dict.fromkeys((before.inputs.trial.index, *trial.needs)))
+    return Finding("stale-result", f"matmul {clause}.", trial.index, replay)
+
+
+def name_repetition(bench: Bench, trial: Trial, finding: Finding) -> Finding:
+    """The same finding; or, if another result on the same inputs has its reason in the output's old contents, that."""
+    if finding.kind != "nondeterministic":
+        return finding
+    try:
+        reads = _reads_poison(bench, trial)
+    except KernelError:
+        reads = False
+    return _finding("unwritten-output", _READS_POISON, trial) if reads else finding
+
+
+def _reads_poison(bench: Bench, trial: Trial) -> bool:
+    """Whether the result is one thing where the output held NaN, and another where it held numbers."""
+    seen = [bench.observe(trial, calls=3, poison=poison).codes for poison in ("nan", "number")]
+    return len(seen[0]) == len(seen[1]) == 3 and differs_by_poison(*seen)
+
+
+def _is_right_at_the_usual_place(bench: Bench, trial: Trial) -> bool:
+    return isinstance(bench.observe(replace(trial, moved=False), calls=1).outcome, Matched)
 
 
 def _is_unwritten(seen: Observation, again: Observation, wrong: Array) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zeroulp.checks.bench import Bench, Observation, block_size
 from zeroulp.checks.environment import describe_environment
 from zeroulp.checks.inputs import digest
-from zeroulp.checks.naming import name_difference
+from zeroulp.checks.naming import name_difference, name_repetition
 from zeroulp.checks.target import can_be_found
 from zeroulp.errors import KernelError, UsageError
 from zeroulp.judge import Differs
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zeroulp.plan import Plan, Trial
+
+
+_NEEDS_NO_NAME = {"aliased-output", "late-result"}  # the wrong values are a consequence
 
 
 @dataclass
@@ -85,20 +88,24 @@ class Run:
         for done, trial in enumerate(self.plan.trials):
             if self.progress is not None:
                 self.progress(done, len(self.plan.trials), trial.probe)
-            seen = bench.observe(trial)
+            seen = bench.observe(trial, patient=True)
             self._record(trial, seen)
             self.findings += seen.findings
-            if isinstance(seen.outcome, Differs) and not any(f.kind == "aliased-output" for f in seen.findings):
+            if isinstance(seen.outcome, Differs) and not {f.kind for f in seen.findings} & _NEEDS_NO_NAME:
                 self._name(bench, trial, seen, before)
+            else:
+                self.findings = [name_repetition(bench, trial, finding) for finding in self.findings]
             if self.findings:
                 break
-            before = seen
+            before = seen if trial.based_on is None else before
+        else:
+            self.findings += bench.look_at_kept([record.index for record in self.records])
         if self.progress is not None:
             self.progress(len(self.plan.trials), len(self.plan.trials), "done")
 
     def _name(self, bench: Bench, trial: Trial, seen: Observation, before: Observation | None) -> None:
         """Add the finding for wrong values; a kernel that breaks now is wrong all the same."""
-        plain = Finding("wrong-result", "matmul returns wrong values.", trial.index, (trial.index,))
+        plain = Finding("wrong-result", "matmul returns wrong values.", trial.index, trial.needs)
         try:
             named = name_difference(bench, trial, seen, before)
         except KernelError:
@@ -116,6 +123,9 @@ class Run:
             probe=trial.probe,
             settings=dict(trial.settings),
             layouts=trial.layouts,
+            based_on=trial.based_on,
+            changed=trial.changed,
+            moved=trial.moved,
             calls=len(seen.poison),
             certificate=trial.certificate,
             digest=digest(seen.inputs, seen.expected),

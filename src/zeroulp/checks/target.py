@@ -15,14 +15,21 @@ if TYPE_CHECKING:
 
 
 def spec_of(
-    kernel: Callable[..., Any] | str, framework: str | None, signature: str | None, *, destination_passing: bool
+    kernel: Callable[..., Any] | str,
+    framework: str | None,
+    signature: str | None,
+    *,
+    destination_passing: bool,
+    device: str = "cpu",
 ) -> KernelSpec:
     """Which kernel is meant, as plain data. Raises UsageError if it is neither a function nor a target."""
+    if not isinstance(device, str):
+        raise UsageError(f"the device is a {type(device).__name__}", do="pass its name: 'cpu', 'cuda' or 'cuda:1'")
     if isinstance(kernel, str):
-        return KernelSpec(kernel, framework, signature, destination_passing)
+        return KernelSpec(kernel, framework, signature, destination_passing, device)
     if not callable(kernel):
         raise UsageError(f"the kernel is a {type(kernel).__name__}", do="pass a function, or 'file.py:function'")
-    return KernelSpec(target_of(kernel), framework, signature, destination_passing)
+    return KernelSpec(target_of(kernel), framework, signature, destination_passing, device)
 
 
 def can_be_found(function: Callable[..., Any]) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from zeroulp.errors import UsageError, ZeroulpError
 from zeroulp.problem import LAYOUTS, Matmul
 from zeroulp.problem.contract import CLAUSES
+from zeroulp.shapes import SHAPES
 
 if TYPE_CHECKING:
     import argparse
@@ -54,6 +55,14 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         "--escape-probability", type=float, default=1e-9, metavar="P", help="wished bound (default: 1e-9)"
     )
     group.add_argument("--repeat", type=int, metavar="N", help="further calls on one unchanged input (default: 1)")
+    group.add_argument("--race-rate", type=float, metavar="P", help="instead: so many that a race of this rate shows")
+
+
+def add_shapes_option(parser: argparse.ArgumentParser) -> None:
+    """Which shapes beside the given one."""
+    parser.add_argument(
+        "--shapes", metavar="SET", help=f"the shapes beside it too: {', '.join(SHAPES)} (default: the given one alone)"
+    )
 
 
 def add_kernel_options(parser: argparse.ArgumentParser) -> None:
@@ -63,6 +72,7 @@ def add_kernel_options(parser: argparse.ArgumentParser) -> None:
     )
     group = parser.add_argument_group("the kernel")
     group.add_argument("--framework", metavar="NAME", help="numpy or torch (default: found from its module)")
+    group.add_argument("--device", metavar="NAME", default="cpu", help="cpu, cuda or cuda:1 (default: cpu)")
     group.add_argument("--signature", metavar="ROLES", help="of a C symbol: 'a, b, out, m, n, k, lda, ldb, ldout'")
     group.add_argument("--destination-passing", action="store_true", help="it writes into a last argument out")
     add_isolation_options(parser)

@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zeroulp.checks import check
+from zeroulp.checks import check, check_shapes
 from zeroulp.cli import arguments as shared
 from zeroulp.cli.console import Progress, check_writable, show, write_whole
-from zeroulp.report import Report, Verdict, render_text, to_json
+from zeroulp.errors import UsageError
+from zeroulp.report import Report, ShapesReport, Verdict, render_shapes_text, render_text, shapes_to_json, to_json
 
 if TYPE_CHECKING:
     import argparse
@@ -22,6 +23,8 @@ def add_command(commands: Any) -> None:
     shared.add_kernel_options(parser)
     shared.add_problem_options(parser)
     shared.add_plan_options(parser)
+    shared.add_shapes_option(parser)
+    parser.add_argument("--keep-going", action="store_true", help="with --shapes: all of them, also after a wrong one")
     group = parser.add_argument_group("the report")
     group.add_argument("--seed", help="draw the same inputs again (default: a fresh seed, printed)")
     group.add_argument("--json", metavar="FILE", help="write the report there, for `zeroulp replay`; - for stdout")
@@ -34,38 +37,50 @@ def run(arguments: argparse.Namespace) -> int:
     problem = shared.problem_from(arguments)
     if arguments.json and arguments.json != "-":
         check_writable(arguments.json)
+    if arguments.keep_going and not arguments.shapes:
+        raise UsageError("--keep-going goes with --shapes", why="a check of one shape has none to go on to")
+    options: dict[str, Any] = {
+        "escape_probability": arguments.escape_probability,
+        "trials": arguments.trials,
+        "probes": arguments.probe,
+        "p_zero": arguments.p_zero,
+        "repeat": arguments.repeat,
+        "race_rate": arguments.race_rate,
+        "seed": arguments.seed,
+        "framework": arguments.framework,
+        "device": arguments.device,
+        "signature": arguments.signature,
+        "destination_passing": arguments.destination_passing,
+        "isolation": arguments.isolate,
+        "deadline_seconds": arguments.deadline,
+    }
+    report: Report | ShapesReport
     with Progress("checking") as progress:
-        report = check(
-            arguments.kernel,
-            problem,
-            escape_probability=arguments.escape_probability,
-            trials=arguments.trials,
-            probes=arguments.probe,
-            p_zero=arguments.p_zero,
-            repeat=arguments.repeat,
-            seed=arguments.seed,
-            framework=arguments.framework,
-            signature=arguments.signature,
-            destination_passing=arguments.destination_passing,
-            isolation=arguments.isolate,
-            deadline_seconds=arguments.deadline,
-            progress=progress,
-        )
+        if arguments.shapes:
+            chosen = {"shapes": arguments.shapes, "keep_going": arguments.keep_going}
+            report = check_shapes(arguments.kernel, problem, **chosen, **options, progress=progress)
+        else:
+            report = check(arguments.kernel, problem, **options, progress=progress)
     deliver(report, arguments.json, again=_again(report))
     return report.verdict.exit_status
 
 
-def deliver(report: Report, json_file: str | None, *, again: str) -> None:
+def deliver(report: Report | ShapesReport, json_file: str | None, *, again: str) -> None:
     """Print the report for people, and write it for machines where that was asked for."""
+    written = shapes_to_json(report) if isinstance(report, ShapesReport) else to_json(report)
     if json_file and json_file != "-":
-        write_whole(json_file, to_json(report))
+        write_whole(json_file, written)
         again = f"zeroulp replay {shlex.quote(json_file)}"
-    show(render_text(report, again=again), to_stderr=json_file == "-")
+    if isinstance(report, ShapesReport):
+        text = render_shapes_text(report, again=again)
+    else:
+        text = render_text(report, again=again)
+    show(text, to_stderr=json_file == "-")
     if json_file == "-":
-        show(to_json(report))
+        show(written)
 
 
-def _again(report: Report) -> str:
+def _again(report: Report | ShapesReport) -> str:
     """The same command with the seed in it."""
     words = [word for word in sys.argv[1:] if word]
     if report.verdict is Verdict.BROKEN or Path(sys.argv[0]).stem not in ("zeroulp", "__main__") or not words:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.checks.bench import block_size
+from zeroulp.checks.shapes import SHORT_PLAN
 from zeroulp.cli import arguments as shared
 from zeroulp.cli.console import show, table
 from zeroulp.plan import Plan, make_plan
 from zeroulp.probes import probe_named
 from zeroulp.report.text import probability_text
+from zeroulp.shapes import shapes_named, sizes_text, why_shape
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
+
+    from zeroulp.problem import Matmul
 
 
 def add_command(commands: Any) -> None:
@@ -20,21 +25,28 @@ def add_command(commands: Any) -> None:
     parser = commands.add_parser("plan", help="what would be tried and why it is exact, without running")
     shared.add_problem_options(parser)
     shared.add_plan_options(parser)
+    shared.add_shapes_option(parser)
     shared.add_common_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the plan."""
-    plan = make_plan(
-        shared.problem_from(arguments),
-        escape_probability=arguments.escape_probability,
-        trials=arguments.trials,
-        probes=arguments.probe,
-        p_zero=arguments.p_zero,
-        repeat=arguments.repeat,
-    )
+    problem = shared.problem_from(arguments)
+    options: dict[str, Any] = {
+        "escape_probability": arguments.escape_probability,
+        "trials": arguments.trials,
+        "probes": arguments.probe,
+        "p_zero": arguments.p_zero,
+        "repeat": arguments.repeat,
+        "race_rate": arguments.race_rate,
+    }
+    shapes = shapes_named(arguments.shapes, problem) if arguments.shapes else ()
+    plan = make_plan(problem, **options)
     show(render_plan(plan))
+    if shapes:
+        plans = [plan, *(make_plan(shape, **options | SHORT_PLAN) for shape in shapes[1:])]
+        show(render_shapes(problem, plans))
     return 0 if plan.trials else 3
 
 
@@ -62,6 +74,13 @@ def render_plan(plan: Plan) -> str:
         lines[-2:] = ["  no bound on the escape probability is claimed for these trials"]
     size = block_size(problem, [trial.layouts for trial in plan.trials], writes=True)
     return "\n".join([*lines, f"  memory for operands, output and guards: {size / 2**20:.1f} MiB"]) + "\n"
+
+
+def render_shapes(given: Matmul, plans: Sequence[Plan]) -> str:
+    """The shapes beside the given one as text."""
+    calls = sum(plan.calls for plan in plans)
+    rows = [[sizes_text(plan.problem), str(plan.calls), why_shape(given, plan.problem)] for plan in plans]
+    return f"\n{len(plans)} shapes, {calls} calls in all\n\n" + table(["m x n x k", "calls", "why this shape"], rows)
 
 
 def _wish(plan: Plan) -> str:

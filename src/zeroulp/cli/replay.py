@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from zeroulp.cli import arguments as shared
 from zeroulp.cli.check import deliver
 from zeroulp.cli.console import Progress, check_writable
 from zeroulp.errors import ReportFileError
-from zeroulp.report import from_json
+from zeroulp.report import from_json, holds_shapes, shapes_from_json
 
 if TYPE_CHECKING:
     import argparse
@@ -22,6 +23,7 @@ def add_command(commands: Any) -> None:
     parser = commands.add_parser("replay", help="run the failing trial of a report again, alone")
     parser.add_argument("report", metavar="REPORT.json", help="written by `zeroulp check --json`")
     parser.add_argument("kernel", metavar="KERNEL", nargs="?", help="another kernel (default: the report's own)")
+    parser.add_argument("--device", metavar="NAME", help="cpu, cuda or cuda:1 (default: as in the report)")
     shared.add_isolation_options(parser)
     parser.add_argument("--json", metavar="FILE", help="write the new report there; - for stdout")
     shared.add_common_options(parser)
@@ -35,7 +37,10 @@ def run(arguments: argparse.Namespace) -> int:
     except (OSError, UnicodeDecodeError) as error:
         do = "name a file written by `zeroulp check --json`"
         raise ReportFileError(f"{arguments.report} cannot be read", why=str(error), do=do) from error
-    report = from_json(text, source=arguments.report)
+    source = arguments.report
+    report = shapes_from_json(text, source=source).telling if holds_shapes(text) else from_json(text, source=source)
+    if arguments.device:
+        report = replace(report, kernel=replace(report.kernel, device=arguments.device))
     if arguments.json and arguments.json != "-":
         check_writable(arguments.json)
     with Progress("replaying") as progress:

@@ -31,7 +31,7 @@ def add_command(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the table; exit with zeroulp's verdict."""
     problem = shared.problem_from(arguments)
-    calling = {"framework": arguments.framework, "signature": arguments.signature}
+    calling = {"framework": arguments.framework, "signature": arguments.signature, "device": arguments.device}
     with Progress("checking") as progress:
         report = check(
             arguments.kernel,

@@ -1,12 +1,14 @@
 """
-Array libraries at the boundary: host arrays in, host arrays out, memory shared.
+Array libraries at the boundary: host arrays in, host arrays out, memory shared; or arrays on a device.
 
-The only file that knows frameworks. One is used if the user's own kernel uses it.
+The only file that knows frameworks. One is used if the user's own kernel uses it. Another one is
+an entry in `FRAMEWORKS`, with a `Device` of its own if its arrays may live on one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dis
 import importlib
 import sys
@@ -17,11 +19,16 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from zeroulp.encoding import Array, bits_of
 from zeroulp.errors import KernelResultError, UsageError
+from zeroulp.kernels.device import spans
+from zeroulp.kernels.python import call_guarded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+
+    from zeroulp.encoding import Array
+    from zeroulp.kernels.device import Device
+    from zeroulp.memory import Region
 
 
 @dataclass(frozen=True)
@@ -33,11 +40,14 @@ class Framework:
         name: Its name, which is that of its top module.
         to: A host array as one of its arrays, sharing memory.
         back: One of its arrays as a host array, sharing memory; None if it is none of its arrays.
+        attach: A device by its name, with a copy of this block on it; raises UsageError if there is no
+            such device. None: its arrays live on the host alone.
     """
 
     name: str
     to: Callable[[Array], Any]
     back: Callable[[Any], Array | None]
+    attach: Callable[[str, Array], Device] | None = None
 
 
 def _numpy_back(result: Any) -> Array | None:
@@ -56,12 +66,17 @@ _TORCH_CARRIERS = {
 
 def _torch_to(array: Array) -> Any:
     torch = importlib.import_module("torch")
-    name = array.dtype.name
+    name, dtype = array.dtype.name, _torch_dtype(array.dtype.name)
     if name in _TORCH_CARRIERS:
-        return torch.from_numpy(array.view(_TORCH_CARRIERS[name][1])).view(getattr(torch, name))
+        return torch.from_numpy(array.view(_TORCH_CARRIERS[name][1])).view(dtype)
+    return torch.from_numpy(array)
+
+
+def _torch_dtype(name: str) -> Any:
+    torch = importlib.import_module("torch")
     if not hasattr(torch, name):
         raise UsageError(f"PyTorch has no dtype for {name}", do="check such a kernel on NumPy arrays")
-    return torch.from_numpy(array)
+    return getattr(torch, name)
 
 
 def _torch_back(result: Any) -> Array | None:
@@ -90,9 +105,140 @@ def _torch_back(result: Any) -> Array | None:
         ) from error
 
 
+class TorchDevice:
+    """
+    A CUDA device of PyTorch; see `Device`.
+
+    Everything is done in the order of the stream that was current at the start. Nothing waits
+    for other streams, so that work left there without a wait shows as a wrong result.
+
+    Args:
+        torch: The module.
+        device: A ``torch.device`` with its number.
+        block: The host's block.
+    """
+
+    def __init__(self, torch: Any, device: Any, block: Array) -> None:
+        self._torch, self._device, self._host = torch, device, block
+        self._stream = self._current_stream()
+        self._block = torch.zeros(-(-len(block) // 64) * 64, dtype=torch.uint8, device=device)
+
+    def upload(self, regions: Sequence[Region]) -> None:
+        """Bring these regions there as they are on the host, guards included."""
+        for low, high in spans(regions):
+            self._do(self._block[low:high].copy_, self._torch.from_numpy(self._host[low:high]))
+
+    def download(self, regions: Sequence[Region]) -> None:
+        """Bring them back."""
+        for low, high in spans(regions):
+            self._do(self._torch.from_numpy(self._host[low:high]).copy_, self._block[low:high])
+
+    def view(self, region: Region) -> Any:
+        """A tensor that shares memory with the block on the device."""
+        typed = self._block.view(_torch_dtype(region.dtype.name))
+        return self._torch.as_strided(typed, region.shape, region.strides, region.start // region.dtype.itemsize)
+
+    def spoil(self, size_bytes: int, code: int, width: int) -> None:
+        """Leave *code* in memory just given back: the caching allocator hands it out next."""
+        value = int(np.array(code, f"u{width}").view(f"i{width}"))
+        dtype = getattr(self._torch, f"int{8 * width}")
+        self._do(self._torch.full, (size_bytes // width,), value, dtype=dtype, device=self._device)
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Its device and its stream are the current ones, whatever the kernel makes of that."""
+        context = self._enter()
+        try:
+            yield
+        finally:
+            with contextlib.suppress(RuntimeError):  # after an error on the device this fails too
+                context.__exit__(None, None, None)
+
+    def wait(self) -> None:
+        """Until what is on the stream is done."""
+        self._do(self._stream.synchronize)
+
+    def accept(self, result: Any) -> Any:
+        """A tensor as it is; None if it is no tensor. Raises KernelResultError if it is not on this device."""
+        if not isinstance(result, self._torch.Tensor):
+            return None
+        if result.device != self._device:
+            raise KernelResultError(
+                f"the kernel returned a tensor on {result.device}",
+                why=f"its inputs were on {self._device}",
+                do="return the result on the device of the inputs",
+            )
+        return result.detach()
+
+    def read(self, result: Any) -> Array:
+        """A copy on the host, made in the order of the stream."""
+        host = _torch_back(self._do(result.cpu))
+        assert host is not None, "it was a tensor before"
+        return host
+
+    def versions(self) -> dict[str, str]:
+        """The GPU's name, its driver, and the CUDA that PyTorch was built with."""
+        found = {"gpu": str(self._torch.cuda.get_device_name(self._device)), "driver": _nvidia_driver()}
+        for name in ("cuda", "hip"):
+            found[name] = str(getattr(self._torch.version, name, None) or "")
+        return {name: text for name, text in found.items() if text}
+
+    def _current_stream(self) -> Any:
+        return self._torch.cuda.current_stream(self._device)
+
+    def _enter(self) -> Any:
+        context = self._torch.cuda.stream(self._stream)
+        call_guarded(context.__enter__)
+        return context
+
+    def _do(self, work: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+        """Work on the device, in the stream's order; errors that come up now are those of the kernel before."""
+        with self.active():
+            return call_guarded(work, *arguments, **keywords)
+
+
+def _torch_attach(name: str, block: Array) -> Device:
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError as error:
+        do = "install PyTorch with CUDA, or leave the device at 'cpu'"
+        raise UsageError(f"device {name!r} without PyTorch", why=str(error), do=do) from error
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = None
+    if device is None or device.type != "cuda":
+        raise UsageError(f"device {name!r} is not supported", do="choose 'cpu', 'cuda' or one by number, 'cuda:1'")
+    try:
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if (device.index or 0) >= count:
+            built = torch.version.cuda or getattr(torch.version, "hip", None)
+            why = f"PyTorch {torch.__version__} " + (f"sees {count} of them" if built else "is built for the CPU alone")
+            raise UsageError(f"there is no device {name!r}", why=why, do="choose another, or leave the device at 'cpu'")
+        number = torch.cuda.current_device() if device.index is None else device.index
+        return TorchDevice(torch, torch.device("cuda", number), block)
+    except RuntimeError as error:  # no memory, or a process in which a kernel broke the device
+        why = str(error).strip().partition("\n")[0]
+        do = "free memory on it; after an illegal access by a kernel, start a new process (isolation='process')"
+        raise UsageError(f"the device {name!r} cannot be used", why=why, do=do) from error
+
+
+def _nvidia_driver() -> str:
+    """Version of NVIDIA's driver, or nothing."""
+    text = ctypes.create_string_buffer(96)
+    try:
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+        if library.nvmlInit_v2() or library.nvmlSystemGetDriverVersion(text, 96):
+            return ""
+        library.nvmlShutdown()
+    except (OSError, AttributeError):
+        return ""
+    return text.value.decode(errors="replace")
+
+
 FRAMEWORKS: dict[str, Framework] = {
     "numpy": Framework("numpy", lambda array: array, _numpy_back),
-    "torch": Framework("torch", _torch_to, _torch_back),
+    "torch": Framework("torch", _torch_to, _torch_back, _torch_attach),
 }
 
 
@@ -104,6 +250,22 @@ def framework_named(name: str) -> Framework:
             do=f"supported: {', '.join(FRAMEWORKS)}; for a C library give its path as library.so:symbol",
         )
     return FRAMEWORKS[name]
+
+
+def framework_for(name: str | None, function: Callable[..., Any], device: str) -> Framework:
+    """
+    The framework for a function's arrays on *device*: the one named, else what the function uses.
+
+    Raises:
+        UsageError: If it is not supported, or its arrays never live on such a device.
+    """
+    framework = framework_named(name or framework_of(function))
+    if device == "cpu" or framework.attach is not None:
+        return framework
+    able = [other.name for other in FRAMEWORKS.values() if other.attach is not None]
+    if name is None:  # it names no library, as lambda a, b: a @ b
+        return FRAMEWORKS[able[0]]
+    raise UsageError(f"{name} has no arrays on {device!r}", do=f"choose framework {' or '.join(able)}, or device 'cpu'")
 
 
 def framework_of(function: Callable[..., Any]) -> str:
@@ -170,17 +332,6 @@ def _names_in(code: CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names_in(constant)
-
-
-def spoil_freed_memory(size_bytes: int, code: int, width: int) -> None:
-    """
-    Leave *code* in memory of this size that was just given back, so that an allocator hands it out next.
-
-    A kernel that forgets to write part of an output it allocated then shows it.
-    """
-    spoiled = np.full(max(1, size_bytes // width), code, np.dtype(f"u{width}"))
-    bits_of(spoiled)
-    del spoiled
 
 
 def versions(framework: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.errors import KernelNotFoundError, KernelRaisedError, UsageError
-from zeroulp.kernels.frameworks import framework_named, framework_of
+from zeroulp.kernels.frameworks import framework_for
 from zeroulp.kernels.python import PythonKernel, call_guarded
 from zeroulp.kernels.shared_library import library_kernel
 
@@ -40,6 +40,9 @@ def load(spec: KernelSpec, problem: Matmul) -> Kernel:
             do="name a function at the top of a file, as file.py:function",
         )
     if place.endswith(_LIBRARY_SUFFIXES):
+        if spec.device != "cpu":
+            do = "wrap it in a Python function on tensors, or leave the device at 'cpu'"
+            raise UsageError(f"a C symbol on {spec.device!r}", why="it is called with pointers to host memory", do=do)
         return library_kernel(place, name, spec.signature, problem)
     if spec.signature:
         raise UsageError("a signature for a Python function", do="leave it out; it is for C symbols")
@@ -56,8 +59,8 @@ def wrap(function: Callable[..., Any], spec: KernelSpec, problem: Matmul) -> Ker
     """A function as a kernel for *problem*; its framework is found if *spec* names none."""
     if not callable(function):
         raise UsageError(f"{spec.target} is a {type(function).__name__}, not a function")
-    framework = framework_named(spec.framework or framework_of(function))
-    return PythonKernel(function, framework, problem, destination_passing=spec.destination_passing)
+    framework = framework_for(spec.framework, function, spec.device)
+    return PythonKernel(function, framework, problem, destination_passing=spec.destination_passing, device=spec.device)
 
 
 def _suggest(name: str, module: ModuleType) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import traceback
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zeroulp.encoding import Array
+    from zeroulp.kernels.device import Device
     from zeroulp.kernels.frameworks import Framework
     from zeroulp.problem import Matmul
 
@@ -30,34 +32,50 @@ class PythonKernel:
         framework: Whose arrays it eats.
         problem: For alpha and beta, which it gets by keyword if it has parameters of these names.
         destination_passing: Whether it writes into its last argument.
+        device: Where its arrays live: ``"cpu"``, or a device of the framework.
     """
 
     def __init__(
-        self, function: Callable[..., Any], framework: Framework, problem: Matmul, *, destination_passing: bool
+        self,
+        function: Callable[..., Any],
+        framework: Framework,
+        problem: Matmul,
+        *,
+        destination_passing: bool,
+        device: str = "cpu",
     ) -> None:
         self._function = function
         self._framework = framework
         self._destination_passing = destination_passing
         self._keywords = {name: getattr(problem, name) for name in ("alpha", "beta") if name in _parameters(function)}
         self.framework = framework.name
+        self._device_name = device
+        self._device: Device | None = None
 
-    def __call__(self, operands: Sequence[Array], out: Array | None) -> Array:
+    def attach(self, block: Array) -> Device | None:
+        """Get the device with a copy of *block*; see `zeroulp.kernels.spec.Kernel`."""
+        if self._device_name != "cpu" and self._framework.attach is not None:
+            self._device = self._framework.attach(self._device_name, block)
+        return self._device
+
+    def __call__(self, operands: Sequence[Any], out: Any) -> Any:
         """Call it; see `zeroulp.kernels.spec.Kernel`."""
-        arguments = [self._framework.to(array) for array in operands]
-        if self._destination_passing and out is not None:
-            arguments.append(self._framework.to(out))
+        arguments = [*operands, out] if self._destination_passing and out is not None else list(operands)
         hint = f"a kernel of this problem is called with {len(arguments)} arrays, in the order a, b, c, bias, out"
-        with np.errstate():  # what the kernel sets is undone
+        if self._device is None:
+            arguments = [self._framework.to(array) for array in arguments]
+        active = self._device.active() if self._device else nullcontext()
+        with np.errstate(all="ignore"), active:  # what it sets is undone
             result = call_guarded(self._function, *arguments, hint=hint, **self._keywords)
         if self._destination_passing and out is not None:
             return out
-        host = self._framework.back(result)
-        if host is None:
+        received = self._device.accept(result) if self._device else self._framework.back(result)
+        if received is None:
             raise KernelResultError(
                 f"the kernel returned {_name(result)}, not an array of {self.framework}",
                 do="return the output array; if the kernel writes into a last argument, say destination passing",
             )
-        return host
+        return received
 
 
 def call_guarded(function: Callable[..., Any], *arguments: Any, hint: str = "", **keywords: Any) -> Any:

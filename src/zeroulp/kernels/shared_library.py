@@ -40,6 +40,9 @@ class LibraryKernel:
         self._function.argtypes = [parameter.type for parameter in signature.parameters]
         self._function.restype = signature.returns
 
+    def attach(self, block: Array) -> None:
+        """A C symbol works on the block itself."""
+
     def __call__(self, operands: Sequence[Array], out: Array | None) -> Array:
         """Call it; see `zeroulp.kernels.spec.Kernel`."""
         assert out is not None, "a C kernel has an output to write to"

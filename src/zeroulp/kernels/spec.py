@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zeroulp.encoding import Array
+    from zeroulp.kernels.device import Device
 
 
 @dataclass(frozen=True)
@@ -22,12 +23,14 @@ class KernelSpec:
         framework: What it eats: ``"numpy"``, ``"torch"``, ``"c"``; None: found from its module.
         signature: Of a C symbol; see `zeroulp.kernels.signature`.
         destination_passing: Whether it writes into a last argument instead of returning.
+        device: Where its arrays live: ``"cpu"``, ``"cuda"``, ``"cuda:1"``.
     """
 
     target: str
     framework: str | None = None
     signature: str | None = None
     destination_passing: bool = False
+    device: str = "cpu"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for messages and reports."""
@@ -37,27 +40,41 @@ class KernelSpec:
     def from_dict(cls, data: dict[str, Any]) -> KernelSpec:
         """The spec that `to_dict` described. Raises TypeError if it is none."""
         spec = cls(**data)
-        texts = [spec.target, *(text for text in (spec.framework, spec.signature) if text is not None)]
+        texts = [spec.target, spec.device, *(text for text in (spec.framework, spec.signature) if text is not None)]
         if not all(isinstance(text, str) for text in texts) or not isinstance(spec.destination_passing, bool):
             raise TypeError(f"no kernel is described by {data}")
         return spec
 
 
 class Kernel(Protocol):
-    """A candidate, ready to be called on host arrays."""
+    """A candidate, ready to be called on host arrays, or on those of a device."""
 
     framework: str
 
-    def __call__(self, operands: Sequence[Array], out: Array | None) -> Array:
+    def attach(self, block: Array) -> Device | None:
+        """
+        Get ready for arrays in *block* (bytes).
+
+        Returns:
+            The device that the kernel works on, with a copy of the block; None: it works on the block itself.
+
+        Raises:
+            UsageError: If there is no such device.
+        """
+        ...
+
+    def __call__(self, operands: Sequence[Any], out: Any) -> Any:
         """
         Call it once.
 
         Args:
-            operands: Arrays in the order of the problem's operands; shared, not copied.
+            operands: Arrays in the order of the problem's operands, on the host or on the attached device;
+                shared, not copied.
             out: Where to write, under destination passing (and for C); else None.
 
         Returns:
-            What it returned, seen as a host array that shares its memory; *out* if it wrote there.
+            What it returned: on the host, seen as a host array that shares its memory; on a device, what the
+            device can read. *out* if it wrote there.
 
         Raises:
             KernelError: If it raised, or returned no array.

@@ -5,20 +5,25 @@ One file per probe; importing this package fills the table. ``base`` says what a
 ``sizing`` holds the arithmetic that fits magnitudes and exponents to a budget.
 """
 
-from zeroulp.probes import binary, fractional, signed, wide
-from zeroulp.probes.base import TABLE, Options, Probe, probe_named
+from zeroulp.probes import binary, cancel, fractional, one_hot, signed, sparse, specials, wide
+from zeroulp.probes.base import TABLE, Options, Overlaid, Probe, probe_named
 from zeroulp.probes.scaling import Scales, draw_scales, family_of
 
 __all__ = [
     "TABLE",
     "Options",
+    "Overlaid",
     "Probe",
     "Scales",
     "binary",
+    "cancel",
     "draw_scales",
     "family_of",
     "fractional",
+    "one_hot",
     "probe_named",
     "signed",
+    "sparse",
+    "specials",
     "wide",
 ]

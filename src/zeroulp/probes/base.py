@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from zeroulp.errors import UnknownNameError
 
@@ -68,6 +68,15 @@ class Probe(Protocol):
         The fault is any other sum of products of entries of the output's row and column, with
         whole-number weights, in place of the right one.
         """
+        ...
+
+
+@runtime_checkable
+class Overlaid(Protocol):
+    """A probe that replaces some elements by special ones after the others are encoded."""
+
+    def overlay(self, problem: Matmul, settings: Settings, seed: Seed, codes: dict[str, Array]) -> dict[str, Array]:
+        """The same encodings with special ones here and there."""
         ...
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from zeroulp.problem.layout import Shape
 
 _EPILOGUE = 2
-_MOST = 1024
+_MOST = 4096
 
 
 @register
@@ -46,8 +46,8 @@ class Cancel:
         alpha = max(1, abs(dyadic(problem.alpha)[0]))
         exact = (problem.out_format.exact_integer_limit - sizing.epilogue_size(problem, _EPILOGUE)) // alpha
         share = room // max(problem.k, 1)
-        a = max(1, min(4, limits[0], share // 4, exact // 4))
-        b = max(1, min(limits[1], share // a, _MOST))
+        b = max(1, min(limits[1], share, _MOST))
+        a = max(1, min(limits[0], share // b, exact // 4, 64))
         odd = problem.k % 2  # the k without a partner has small entries
         nonzero = max(0, min(problem.k // 2, exact // a - odd))
         reach = problem.k * a * b * alpha + sizing.epilogue_size(problem, _EPILOGUE)
@@ -76,7 +76,8 @@ class Cancel:
         order = seed.stream("partners").permutation(problem.k)
         first, second, lone = order[:pairs], order[pairs : 2 * pairs], order[2 * pairs :]
         a = seed.stream("a").signed(int(settings["a"]), shapes["a"])
-        b = seed.stream("b").signed(int(settings["b"]), shapes["b"])
+        b = seed.stream("b").signed(max(1, int(settings["b"]) - 1), shapes["b"])
+        b += np.sign(b) * np.int32(int(settings["b"]) > 1)  # no unit: y less a unit of its sign is not zero
         along_a = a if problem.transpose_a else np.swapaxes(a, -1, -2)
         along_b = np.swapaxes(b, -1, -2) if problem.transpose_b else b
         if along_a.shape[-2] == problem.k:

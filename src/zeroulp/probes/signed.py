@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from zeroulp.exactness import Lattice, dyadic
 from zeroulp.probes import sizing
 from zeroulp.probes.base import Options, Settings, register
+from zeroulp.probes.scaling import widest, with_spreads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _EPILOGUE = 2
 _MOST = 1024
+_SCALED = 3  # scaled trials to a plain one
+_SPREAD = 6  # binary places
 
 
 @register
@@ -45,7 +48,16 @@ class Signed:
         if options.declared:
             candidates += self._unrounded_as_a_rule(problem)
         best = max(candidates, key=lambda settings: self.detection(problem, settings))
-        return _by_block(problem, best)
+        plain = _by_block(problem, best)
+        scaled = _by_block(problem, self._scaled(problem, best))
+        return [plain[0], *(scaled[1:] if len(scaled) > 1 else scaled * _SCALED), *scaled[:1]]
+
+    def _scaled(self, problem: Matmul, settings: Settings) -> Settings:
+        """The same sizes in the middle of the output's range, with powers of two along rows and columns."""
+        a, b, terms = int(settings["a"]), int(settings["b"]), int(settings["terms"])
+        centred = self._settings(problem, a, b, terms, centred=True)
+        family = lambda settings: with_spreads(self.family(problem, settings), settings)  # noqa: E731
+        return widest(problem, {**centred, "block": 0}, family, most=_SPREAD, inner=False)
 
     def family(self, problem: Matmul, settings: Settings) -> Family:
         """Integers up to the sizes; ``terms`` of the products are non-zero."""
@@ -119,9 +131,9 @@ class Signed:
         return found
 
     @staticmethod
-    def _settings(problem: Matmul, a: int, b: int, terms: int) -> Settings:
+    def _settings(problem: Matmul, a: int, b: int, terms: int, *, centred: bool = False) -> Settings:
         reach = terms * a * b * max(1, abs(dyadic(problem.alpha)[0])) + sizing.epilogue_size(problem, _EPILOGUE)
-        exponents = sizing.place(problem, (a, b), (0, 0), reach)
+        exponents = sizing.place(problem, (a, b), None if centred else (0, 0), reach)
         return {"a": a, "b": b, "a_exponent": exponents[0], "b_exponent": exponents[1], "terms": terms}
 
 

@@ -69,7 +69,7 @@ def integer_limit(format_: Format) -> int:
 
 
 def place(
-    problem: Matmul, sizes: tuple[int, int], preferred: tuple[int, int] | None, reach: int
+    problem: Matmul, sizes: tuple[int, int], preferred: tuple[int, int] | None, reach: int, *, least: int = 1
 ) -> tuple[int, int]:
     """
     Exponents of a and b that keep operands and sums in the normal range of every format.
@@ -80,6 +80,7 @@ def place(
         preferred: The exponents one would choose if ranges did not matter; None: those that put
             sums into the middle of the output's range.
         reach: Largest sum, in quanta.
+        least: Smallest sum other than 0, in quanta.
 
     Returns:
         The exponents nearest to the wished ones. (Nothing is certified here.)
@@ -95,6 +96,7 @@ def place(
         lowest = max(lowest, out.emin + dyadic(problem.beta)[1])
     if problem.bias is not None:
         lowest = max(lowest, format_named(problem.bias).emin)
+    lowest -= least.bit_length() - 1
     wished = (lowest + highest) // 2 if preferred is None else sum(preferred) + alpha
     total = max(lowest, min(highest, wished)) - alpha
     if preferred is None:
@@ -106,7 +108,8 @@ def place(
 
 
 def _exponents(format_: Format, magnitude: int) -> tuple[int, int]:
-    return format_.emin, format_.emax + 1 - max(magnitude, 1).bit_length()
+    """Smallest and largest exponent for integers of this magnitude (the smallest: for 1)."""
+    return format_.emin, math.frexp(format_.max_finite / max(magnitude, 1))[1] - 1
 
 
 def _clamp(value: int, low: int, high: int) -> int:

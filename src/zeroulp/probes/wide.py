@@ -16,6 +16,7 @@ import numpy as np
 from zeroulp.exactness import Lattice, dyadic
 from zeroulp.probes import sizing
 from zeroulp.probes.base import Options, Settings, register
+from zeroulp.probes.scaling import widest, with_spreads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 _EPILOGUE = 2
 _NARROWEST = 3  # significant bits below which an odd integer is no longer wide
+_SPREAD = 6  # binary places
+_TOP = 60  # an exponent beyond any but the widest formats
 _MOST = 2**30  # span of the small integers: they are drawn as int32
 
 
@@ -51,14 +54,20 @@ class Wide:
             return [self._settings(problem, side, options, full=True) for side in ("a", "b")]
         if options.width is not None:
             return [self._settings(problem, "a", options, full=False, alike=True)]
-        found = [self._settings(problem, side, options, full=False) for side in ("a", "b")]
+        found = [self._scaled(problem, self._settings(problem, side, options, full=False)) for side in ("a", "b")]
         alike = self._settings(problem, "a", options, full=False, alike=True)
         full = [
-            self._settings(problem, side, options, full=True)
+            self._scaled(problem, self._settings(problem, side, options, full=True))
             for side, format_, own in zip("ab", (problem.a_format, problem.b_format), found, strict=True)
             if int(own["width"]) < _full_width(format_)
         ]
         return [*found, alike, *full]
+
+    def _scaled(self, problem: Matmul, settings: Settings) -> Settings:
+        """With powers of two along rows, columns and k, as far as the ranges allow."""
+        return widest(
+            problem, settings, lambda s: with_spreads(self.family(problem, s), s), most=_SPREAD, inner=True
+        )
 
     def family(self, problem: Matmul, settings: Settings) -> Family:
         """Lattices of the wide and the narrow operand."""
@@ -118,7 +127,9 @@ class Wide:
         reach = terms * (2**width - 1) * span * alpha + sizing.epilogue_size(problem, _EPILOGUE)
         sizes = (2**width - 1, span) if side == "a" else (span, 2**width - 1)
         near_one = tuple(1 - size.bit_length() for size in sizes)
-        a, b = sizing.place(problem, sizes, (near_one[0], near_one[1]), reach)
+        at_the_top = alike and options.width is None  # of the output's range; not where widths alone are in question
+        preferred = (_TOP, _TOP) if at_the_top else (near_one[0], near_one[1])
+        a, b = sizing.place(problem, sizes, preferred, reach)
         wide_exponent, span_exponent = (a, b) if side == "a" else (b, a)
         return {
             "side": side,

@@ -6,6 +6,7 @@ rounds. Nothing here knows of kernels, and nothing of how a certificate was reac
 """
 
 from zeroulp.reference.expected import Expected, expected_result
+from zeroulp.reference.nonfinite import with_nonfinite
 from zeroulp.reference.product import exact_product
 
-__all__ = ["Expected", "exact_product", "expected_result"]
+__all__ = ["Expected", "exact_product", "expected_result", "with_nonfinite"]

@@ -105,6 +105,9 @@ def from_json(text: str, *, source: str = "report") -> Report:
         ) from error
     except RecursionError as error:
         raise ReportFileError(f"{source} is no report", why="it is nested too deeply") from error
+    if isinstance(data, dict) and "shapes" in data:
+        do = "read it with zeroulp.shapes_from_json"
+        raise ReportFileError(f"{source} is no report of one shape", why="it holds those of several", do=do)
     version = data.get("schema_version") if isinstance(data, dict) else None
     if version is True or version != SCHEMA_VERSION:
         raise ReportFileError(
@@ -217,6 +220,9 @@ def _trial(data: dict[str, Any], problem: Matmul) -> TrialRecord:
         probe=probe.name,
         settings=_part(data, "settings", settings),
         layouts=_part(data, "layouts", lambda value: _layouts(value, problem)),
+        based_on=_part(data, "based_on", lambda value: None if value is None else _WHOLE(value)),
+        changed=_part(data, "changed", _TEXT),
+        moved=_part(data, "moved", _a(bool)),
         calls=_part(data, "calls", _WHOLE),
         certificate=_part(data, "certificate", _certificate),
         digest=_part(data, "digest", _TEXT),

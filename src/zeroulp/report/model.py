@@ -76,6 +76,9 @@ class TrialRecord:
         probe: Name of the probe.
         settings: The numbers that size it.
         layouts: Layout of each operand and of ``out``.
+        based_on: Index of the trial whose inputs these are, but for a few elements of *changed*; or None.
+        changed: Name of that operand, or empty.
+        moved: Whether inputs and output lay elsewhere than in other trials.
         calls: How often the kernel was called.
         certificate: Why every correct kernel must return the same bits.
         digest: Hash of all input and expected bits, to tell whether a replay is the same trial.
@@ -87,6 +90,9 @@ class TrialRecord:
     probe: str
     settings: dict[str, Any]
     layouts: dict[str, str]
+    based_on: int | None
+    changed: str
+    moved: bool
     calls: int
     certificate: Certificate
     digest: str

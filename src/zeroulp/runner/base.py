@@ -5,12 +5,13 @@ from __future__ import annotations
 import mmap
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from zeroulp import encoding, memory
-from zeroulp.kernels.frameworks import spoil_freed_memory
+from zeroulp import encoding
+from zeroulp.kernels.device import Host
+from zeroulp.kernels.frameworks import versions
 
 if TYPE_CHECKING:
     from zeroulp.encoding import Array
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from zeroulp.memory import Region
 
 
-_KEPT = 8  # results that can be recalled
+_LATEST = 2  # results that can be recalled in any case: the last one, and that of the call before
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Call:
         output: What the result should be; where it is written, under destination passing.
         writes: Whether the kernel writes into ``output`` instead of returning an array.
         poison: Encoding to leave in freed memory before the call.
+        keep: Whether its result can be recalled ever after, and not just until the call after the next.
     """
 
     number: int
@@ -39,6 +41,7 @@ class Call:
     output: Region
     writes: bool
     poison: int
+    keep: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,27 +105,39 @@ class Executor:
 
     def __init__(self, kernel: Kernel, block: Array) -> None:
         self._kernel = kernel
-        self._block = block
-        self._results: dict[int, Array] = {}
+        self._device = kernel.attach(block) or Host(block)
+        self._results: dict[int, Any] = {}
+        self._kept: set[int] = set()
 
     def call(self, call: Call) -> Returned:
         """Call the kernel; see `Runner.call`."""
-        operands = [memory.view(self._block, region) for region in call.operands]
-        out = memory.view(self._block, call.output) if call.writes else None
+        device, regions = self._device, [*call.operands, *([call.output] if call.writes else [])]
+        device.upload(regions)
+        operands = [device.view(region) for region in call.operands]
+        out = device.view(call.output) if call.writes else None
         if out is None:
             width = call.output.dtype.itemsize
-            spoil_freed_memory(int(np.prod(call.output.shape)) * width, call.poison, width)
+            device.spoil(int(np.prod(call.output.shape)) * width, call.poison, width)
         start = time.perf_counter()
         result = self._kernel(operands, out)
+        device.wait()
         seconds = time.perf_counter() - start
         self._results[call.number] = result
-        for number in list(self._results)[:-_KEPT]:
+        if call.keep:
+            self._kept.add(call.number)
+        for number in [n for n in list(self._results)[:-_LATEST] if n not in self._kept]:
             del self._results[number]
-        return describe(result, call.output, seconds)
+        returned = describe(device.read(result), call.output, seconds)
+        device.download(regions)
+        return returned
 
     def recall(self, number: int, output: Region) -> Returned:
         """The same result, read once more; see `Runner.recall`."""
-        return describe(self._results[number], output, 0.0)
+        return describe(self._device.read(self._results[number]), output, 0.0)
+
+    def versions(self) -> dict[str, str]:
+        """Versions of the framework, and of the device if there is one."""
+        return {**versions(self._kernel.framework), **self._device.versions()}
 
 
 def describe(result: Array, output: Region, seconds: float) -> Returned:

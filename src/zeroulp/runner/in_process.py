@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zeroulp.kernels.frameworks import versions
 from zeroulp.runner.base import Call, Executor, Returned, map_memory
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class InProcess:
 
     def versions(self) -> dict[str, str]:
         """Versions of the framework."""
-        return versions(self.framework)
+        return self._executor.versions()
 
     def close(self) -> None:
         """Nothing to give back: the block goes with its last view, which the kernel may hold."""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from zeroulp import encoding, memory
 from zeroulp.errors import KernelError, UsageError, ZeroulpError
 from zeroulp.kernels import KernelSpec, load
-from zeroulp.kernels.frameworks import versions
 from zeroulp.memory import Region
 from zeroulp.problem import Matmul
 from zeroulp.runner.base import Executor, Returned, map_memory
@@ -32,10 +31,10 @@ def main(argv: list[str] | None = None) -> int:
     try:
         first = channel.receive()
         kernel = load(KernelSpec.from_dict(first["kernel"]), Matmul.from_dict(first["problem"]))
+        executor = Executor(kernel, shared)
     except ZeroulpError as error:
         channel.send(_failure(error))
         return 0
-    executor = Executor(kernel, shared)
     channel.send({"framework": kernel.framework})
     while True:
         try:
@@ -45,14 +44,14 @@ def main(argv: list[str] | None = None) -> int:
         if message["do"] == "stop":
             return 0
         try:
-            channel.send(_answer(executor, shared, message, kernel.framework))
+            channel.send(_answer(executor, shared, message))
         except ZeroulpError as error:
             channel.send(_failure(error))
 
 
-def _answer(executor: Executor, shared: Array, message: dict[str, Any], framework: str) -> dict[str, Any]:
+def _answer(executor: Executor, shared: Array, message: dict[str, Any]) -> dict[str, Any]:
     if message["do"] == "versions":
-        return versions(framework)
+        return executor.versions()
     landing = Region.from_dict(message["landing"])
     if message["do"] == "call":
         returned = executor.call(call_from_data(message["call"]))

@@ -1,0 +1,56 @@
+"""
+What stands in the output before a call.
+
+It varies from call to call: NaN, another NaN, a plausible number, and, where a trial changes a
+few elements of one before, the result that the kernel returned for that one. A kernel that does
+not read its output cannot tell; one that writes only over NaN, or adds to numbers, is seen.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zeroulp import encoding, memory
+
+if TYPE_CHECKING:
+    from zeroulp.encoding import Array
+    from zeroulp.plan import Trial
+    from zeroulp.problem import Matmul
+
+_KINDS = 3
+
+
+def poison_of(problem: Matmul, trial: Trial, call: int, *, only: str = "") -> int:
+    """
+    The encoding for call number *call* (from 0) of a trial: each of three kinds in turn.
+
+    Args:
+        problem: Its output's format.
+        trial: Trials start at different kinds, so that first calls meet all of them.
+        call: Number of the call within the trial.
+        only: ``"nan"`` or ``"number"``: this kind, whatever the call.
+    """
+    turn = {"nan": 0, "number": 2}.get(only, (trial.index + call) % _KINDS)
+    if turn == 2:
+        return plausible_number(problem, trial)
+    return memory.poison_code(problem.out_format, second=turn == 1)
+
+
+def plausible_number(problem: Matmul, trial: Trial) -> int:
+    """A number about as large as the trial's results: not lost when it is added to them."""
+    certificate, format_ = trial.certificate, problem.out_format
+    wished = certificate.quantum_exponent + certificate.largest_sum.bit_length() // 2
+    for integer, exponent in ((3, wished - 1), (1, 0)):
+        codes = encoding.round_integers(np.array([integer]), exponent, format_, saturate=True)
+        value = float(encoding.decode(codes, format_)[0])
+        if value and np.isfinite(value):
+            return int(codes[0])
+    return memory.poison_code(format_)
+
+
+def differs_by_poison(first: list[Array], second: list[Array]) -> bool:
+    """Whether results agree under one poison, agree under another, and yet are not the same."""
+    steady = all(np.array_equal(group[0], codes) for group in (first, second) for codes in group)
+    return steady and not np.array_equal(first[0], second[0])

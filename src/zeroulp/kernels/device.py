@@ -1,0 +1,128 @@
+"""
+Where a kernel finds its operands: in the host's block of memory, or in a copy of it on a device.
+
+The copy is laid out like the block, byte for byte. Before a call the regions in use go up,
+afterwards they come down, so that poison, guards and inputs are looked at in one place, on the
+host, wherever the kernel runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from zeroulp import memory
+from zeroulp.encoding import bits_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zeroulp.encoding import Array
+    from zeroulp.memory import Region
+
+_NEAR = 64  # bytes between regions that are copied along
+
+
+class Device(Protocol):
+    """Memory that a kernel works on. What goes wrong on it is the kernel's doing: KernelRaisedError."""
+
+    def upload(self, regions: Sequence[Region]) -> None:
+        """Bring these regions there as they are on the host, guards included."""
+        ...
+
+    def download(self, regions: Sequence[Region]) -> None:
+        """Bring them back."""
+        ...
+
+    def view(self, region: Region) -> Any:
+        """The region's array, as the kernel gets it."""
+        ...
+
+    def spoil(self, size_bytes: int, code: int, width: int) -> None:
+        """
+        Leave *code* in memory of this size that was just given back, so that an allocator hands it out next.
+
+        A kernel that forgets to write part of an output it allocated then shows it.
+        """
+        ...
+
+    def active(self) -> contextlib.AbstractContextManager[None]:
+        """Where the kernel is called: a context in which this is the current device."""
+        ...
+
+    def wait(self) -> None:
+        """Until what the kernel put in order is done; what it put elsewhere is not waited for."""
+        ...
+
+    def accept(self, result: Any) -> Any:
+        """What the kernel returned; None if it is no array. Raises KernelResultError if it is not on the device."""
+        ...
+
+    def read(self, result: Any) -> Array:
+        """An accepted result as a host array, as it is now."""
+        ...
+
+    def versions(self) -> dict[str, str]:
+        """What it is, and which driver runs it."""
+        ...
+
+
+class Host:
+    """
+    The block itself.
+
+    Args:
+        block: Its bytes.
+    """
+
+    def __init__(self, block: Array) -> None:
+        self._block = block
+
+    def upload(self, regions: Sequence[Region]) -> None:
+        """They are there."""
+
+    def download(self, regions: Sequence[Region]) -> None:
+        """They are here."""
+
+    def view(self, region: Region) -> Array:
+        """The region's array, which shares memory with the block."""
+        return memory.view(self._block, region)
+
+    def spoil(self, size_bytes: int, code: int, width: int) -> None:
+        """Leave *code* in memory just given back; see `Device.spoil`."""
+        spoiled = np.full(max(1, size_bytes // width), code, np.dtype(f"u{width}"))
+        bits_of(spoiled)
+        del spoiled
+
+    def active(self) -> contextlib.AbstractContextManager[None]:
+        """Nothing to prepare."""
+        return contextlib.nullcontext()
+
+    def wait(self) -> None:
+        """A call has ended when it returns."""
+
+    def accept(self, result: Any) -> Any:
+        """Kernels on the host return host arrays."""
+        return result
+
+    def read(self, result: Any) -> Array:
+        """It is a host array."""
+        array: Array = result
+        return array
+
+    def versions(self) -> dict[str, str]:
+        """The host is described elsewhere."""
+        return {}
+
+
+def spans(regions: Sequence[Region]) -> list[tuple[int, int]]:
+    """First and last-plus-one bytes of the regions, neighbours taken together."""
+    found: list[tuple[int, int]] = []
+    for low, high in sorted((region.low, region.high) for region in regions):
+        if found and low - found[-1][1] < _NEAR:
+            found[-1] = (found[-1][0], max(high, found[-1][1]))
+        else:
+            found.append((low, high))
+    return found

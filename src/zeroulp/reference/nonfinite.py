@@ -1,0 +1,71 @@
+"""
+NaN and infinities among the inputs: which outputs they must reach.
+
+A NaN makes every output of its row (or column) NaN. An infinity times a number other than zero
+is an infinity; infinities of both signs in one sum make NaN, of one sign that infinity; and an
+infinity times zero is NaN. None of this depends on the order of the sum. All of it is counting.
+
+References:
+    IEEE 754-2019, clauses 6.1, 6.2 and 7.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zeroulp import encoding
+from zeroulp.reference.product import exact_product
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zeroulp.encoding import Array
+    from zeroulp.problem import Matmul
+    from zeroulp.reference.expected import Expected
+
+
+def with_nonfinite(problem: Matmul, codes: Mapping[str, Array], expected: Expected) -> Expected:
+    """
+    The expected result where some elements of a and b are not finite.
+
+    Args:
+        problem: The problem.
+        codes: Encodings of a and b, in their full shapes.
+        expected: The result with any number in place of those elements.
+    """
+    a = encoding.decode(codes["a"], problem.a_format)
+    b = encoding.decode(codes["b"], problem.b_format)
+    a = np.swapaxes(a, -1, -2) if problem.transpose_a else a
+    b = np.swapaxes(b, -1, -2) if problem.transpose_b else b
+    if np.isfinite(a).all() and np.isfinite(b).all():
+        return expected
+    nan_rows, nan_columns = np.asarray(np.isnan(a).any(axis=-1)), np.asarray(np.isnan(b).any(axis=-2))
+    nan = nan_rows[..., :, None] | nan_columns[..., None, :]
+    nan = nan | (_count(np.isinf(a), b == 0) > 0) | (_count(a == 0, np.isinf(b)) > 0)
+    sign = np.sign(problem.alpha)
+    positive, negative = _infinities(np.nan_to_num(a * sign, nan=0.0), np.nan_to_num(b, nan=0.0))
+    values = np.where(positive > 0, np.inf, np.where(negative > 0, -np.inf, 0.0))
+    values = np.where(nan | ((positive > 0) & (negative > 0)), np.nan, values)
+    special = encoding.round_values(values, problem.out_format, saturate=problem.saturate)
+    reached = values != 0
+    return replace(expected, codes=np.where(reached, special, expected.codes))
+
+
+def _infinities(a: Array, b: Array) -> tuple[Array, Array]:
+    """How many products of each output are +infinity, and -infinity."""
+    big = np.finfo(np.float64).max  # what nan_to_num makes of an infinity
+    infinite_a, infinite_b = np.abs(a) == big, np.abs(b) == big
+    signs_a, signs_b = np.sign(a), np.sign(b)
+    counted = np.zeros((), np.int64)
+    summed = np.zeros((), np.int64)
+    for left, right in ((infinite_a, ~infinite_b), (~infinite_a, infinite_b), (infinite_a, infinite_b)):
+        counted = counted + _count(left & (a != 0), right & (b != 0))
+        summed = summed + _count(left * signs_a, right * signs_b)
+    return (counted + summed) // 2, (counted - summed) // 2
+
+
+def _count(left: Array, right: Array) -> Array:
+    return exact_product(left.astype(np.int32), right.astype(np.int32), left.shape[-1])
