@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _NAMING_INDEX = 1_000_000  # trials that are not in the plan have numbers from here on
 _MANY_TRIALS, _FEW_TRIALS = 32, 4
 _NARROW_OPERAND_BITS = 4  # operands that a cut to e4m3 leaves alone
+_SCALED = ("signed", "wide")  # probes that spread over magnitudes
 _SMALL_SUM_BITS = 8  # every accumulator in use keeps at least bfloat16's significand
 
 
@@ -109,6 +110,12 @@ def name_by_width(explorer: Explorer, trial: Trial, smallest_sum: int) -> Named:
         return Named("wrong-result", clause) if clause else wrong
     if _operands_are_cut(explorer):
         return _cut_operands(explorer)
+    if trial.probe == "sparse":
+        return Named("wrong-result", "is right on dense inputs and wrong where zeros or equal rows invite a shortcut")
+    if trial.probe == "one_hot":
+        return Named("input-precision", "is wrong for single products at some magnitudes: a range or a decoding is off")
+    if explorer.first_wrong("wide", Options(plain=True), 2 * _FEW_TRIALS) is None and trial.probe in _SCALED:
+        return Named("wrong-result", "is right on numbers near one and wrong at other magnitudes")
     return _narrow_sums(explorer, trial.certificate.precision)
 
 

@@ -31,6 +31,7 @@ class Options:
         bits: Stay within sums of this many bits, whatever the contract allows; None: no such limit.
         terms: At most this many non-zero products for each output; None: no such limit.
         width: Operands of at most this many significant bits in ``wide``; None: no such limit.
+        plain: Whether all numbers stay near one, without powers of two along the axes.
     """
 
     p_zero: float | None = None
@@ -38,6 +39,7 @@ class Options:
     bits: int | None = None
     terms: int | None = None
     width: int | None = None
+    plain: bool = False
 
 
 class Probe(Protocol):

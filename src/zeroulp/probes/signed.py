@@ -49,6 +49,8 @@ class Signed:
             candidates += self._unrounded_as_a_rule(problem)
         best = max(candidates, key=lambda settings: self.detection(problem, settings))
         plain = _by_block(problem, best)
+        if options.plain:
+            return plain
         scaled = _by_block(problem, self._scaled(problem, best))
         return [plain[0], *(scaled[1:] if len(scaled) > 1 else scaled * _SCALED), *scaled[:1]]
 

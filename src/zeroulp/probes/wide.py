@@ -54,17 +54,20 @@ class Wide:
             return [self._settings(problem, side, options, full=True) for side in ("a", "b")]
         if options.width is not None:
             return [self._settings(problem, "a", options, full=False, alike=True)]
-        found = [self._scaled(problem, self._settings(problem, side, options, full=False)) for side in ("a", "b")]
+        plain = [self._settings(problem, side, options, full=False) for side in ("a", "b")]
+        found = [self._scaled(problem, settings, options) for settings in plain]
         alike = self._settings(problem, "a", options, full=False, alike=True)
         full = [
-            self._scaled(problem, self._settings(problem, side, options, full=True))
+            self._scaled(problem, self._settings(problem, side, options, full=True), options)
             for side, format_, own in zip("ab", (problem.a_format, problem.b_format), found, strict=True)
             if int(own["width"]) < _full_width(format_)
         ]
         return [*found, alike, *full]
 
-    def _scaled(self, problem: Matmul, settings: Settings) -> Settings:
+    def _scaled(self, problem: Matmul, settings: Settings, options: Options) -> Settings:
         """With powers of two along rows, columns and k, as far as the ranges allow."""
+        if options.plain:
+            return settings
         return widest(
             problem, settings, lambda s: with_spreads(self.family(problem, s), s), most=_SPREAD, inner=True
         )
@@ -127,7 +130,7 @@ class Wide:
         reach = terms * (2**width - 1) * span * alpha + sizing.epilogue_size(problem, _EPILOGUE)
         sizes = (2**width - 1, span) if side == "a" else (span, 2**width - 1)
         near_one = tuple(1 - size.bit_length() for size in sizes)
-        at_the_top = alike and options.width is None  # of the output's range; not where widths alone are in question
+        at_the_top = alike and options.width is None and not options.plain  # of the output's range
         preferred = (_TOP, _TOP) if at_the_top else (near_one[0], near_one[1])
         a, b = sizing.place(problem, sizes, preferred, reach)
         wide_exponent, span_exponent = (a, b) if side == "a" else (b, a)
