@@ -94,11 +94,17 @@ def widest(
         most: Largest spread along each axis.
         inner: Whether to spread along k too.
     """
-    has_bias = problem.bias is not None
-    for spread in range(most, 0, -1):
-        for along_k in (spread, spread // 2, 0) if inner else (0,):
-            spreads = {"rows": 0 if has_bias else spread, "columns": spread, "inner": along_k}
-            candidate: Settings = {**settings, **spreads}
-            if certify(problem, family_of(candidate), declared=True).holds:
-                return candidate
-    return settings
+
+    def spread_by(spread: int, along_k: int) -> Settings | None:
+        rows = 0 if problem.bias is not None else spread  # a bias cannot follow the rows
+        candidate: Settings = {**settings, "rows": rows, "columns": spread, "inner": along_k}
+        return candidate if certify(problem, family_of(candidate), declared=True).holds else None
+
+    low, high = 0, most  # what certifies at a spread does so at any smaller one
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if spread_by(middle, 0) else (low, middle - 1)
+    if low == 0:
+        return settings
+    wished = (low, low // 2, 0) if inner else (0,)
+    return next(found for along_k in wished if (found := spread_by(low, along_k)))

@@ -52,7 +52,9 @@ class Signed:
         if options.plain:
             return plain
         scaled = _by_block(problem, self._scaled(problem, best))
-        return [plain[0], *(scaled[1:] if len(scaled) > 1 else scaled * _SCALED), *scaled[:1]]
+        if len(plain) == 1:
+            return [*plain, *scaled * _SCALED]
+        return [plain[0], *scaled[1:], *scaled]  # each block as often as any other: the bound counts on it
 
     def _scaled(self, problem: Matmul, settings: Settings) -> Settings:
         """The same sizes in the middle of the output's range, with powers of two along rows and columns."""
