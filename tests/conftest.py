@@ -1,6 +1,11 @@
-"""What all tests share: wrong kernels are not waited for, except where lateness is the matter."""
+"""What all tests share: one thread for small products, and no waiting for wrong kernels unless lateness is the matter."""
 
 from __future__ import annotations
+
+import os
+
+for _library in ("OPENBLAS", "OMP", "MKL"):  # several libraries' threads spin against each other on small matrices
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
 import pytest
 

@@ -17,7 +17,7 @@ from zeroulp.plan import MOST_CALLS, calls_for, make_plan
 from zeroulp.report import Verdict, from_json, to_json
 
 PROBLEM = zeroulp.Matmul(9, 10, 33, a="float16")
-SEEDS = range(6)
+SEEDS = range(2)
 
 
 def right(a, b):

@@ -22,7 +22,7 @@ def kinds(report):
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
 def test_partial_sums_in_the_output_format_break_a_float32_contract(order, name):
     kernel = matmul_in_order(order, partial=name)
-    for (m, n, k), seed in itertools.product(SHAPES, (1, 2)):
+    for (m, n, k), seed in itertools.product(SHAPES, (1,)):
         problem = zeroulp.Matmul(m, n, k, a=name, accumulate="float32")
         report = zeroulp.check(kernel, problem, seed=seed)
         assert report.verdict is Verdict.INCORRECT

@@ -28,9 +28,9 @@ def accept(kernel, problem, seed, **options):
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(("a", "out"), FORMATS, ids=lambda value: value)
 def test_every_order_is_accepted(order, a, out):
-    """8 orders x 7 format pairs x 7 ragged shapes x 2 layouts x 3 seeds: 2,352 checks."""
+    """8 orders x 7 format pairs x 7 ragged shapes x 2 layouts x 2 seeds: 1,568 checks."""
     kernel = matmul_in_order(order, out=out)
-    for (m, n, k), layouts, seed in itertools.product(SHAPES, LAYOUTS, (1, 2, 3)):
+    for (m, n, k), layouts, seed in itertools.product(SHAPES, LAYOUTS, (1, 2)):
         accept(kernel, zeroulp.Matmul(m, n, k, a=a, out=out, layouts=layouts), seed)
 
 
