@@ -41,7 +41,7 @@ def name_difference(bench: Bench, trial: Trial, seen: Observation, before: Obser
         seen: What it showed.
         before: What the trial before it showed, if there was one.
     """
-    wrong = differing(seen.codes[0], seen.expected, bench.problem.out_format)
+    wrong = differing(seen.codes[0], seen.inputs.expected, bench.problem.out_format)
     case = case_of(bench.problem, seen)
     where = whereabouts(case)
     again = bench.observe(trial, calls=3)

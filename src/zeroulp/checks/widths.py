@@ -77,11 +77,12 @@ class Explorer:
 def case_of(problem: Matmul, seen: Observation) -> Case:
     """A wrong observation, for diagnosis."""
     inputs = seen.inputs
-    wrong = differing(seen.codes[0], seen.expected, problem.out_format)
+    actual = seen.codes[0]
+    wrong = differing(actual, inputs.expected, problem.out_format)
     certificate = inputs.trial.certificate
     total = total_in_quanta(problem, inputs.family, certificate, inputs.integers)
     exponents = None if isinstance(inputs.exponent, int) else inputs.exponent
-    return Case(problem, inputs.family, certificate, inputs.integers, total, seen.codes[0], wrong, exponents)
+    return Case(problem, inputs.family, certificate, inputs.integers, total, actual, wrong, exponents)
 
 
 def smallest_wrong_sum(case: Case) -> int:

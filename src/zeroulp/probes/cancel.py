@@ -10,22 +10,21 @@ as large as y. Partners are drawn anew in every trial.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from zeroulp.exactness import Lattice, dyadic
 from zeroulp.probes import sizing
 from zeroulp.probes.base import Options, Settings, register
+from zeroulp.probes.places import axis_of_k, looked_up, moved_to
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from zeroulp.draw import Seed
+    from zeroulp.draw import Part, Seed
     from zeroulp.encoding import Array
     from zeroulp.exactness import Family
+    from zeroulp.probes.base import Elements
     from zeroulp.problem import Matmul
-    from zeroulp.problem.layout import Shape
 
 _EPILOGUE = 2
 _MOST = 4096
@@ -68,36 +67,53 @@ class Cancel:
         b = Lattice(int(settings["b"]), int(settings["b_exponent"]))
         return sizing.family(problem, a, b, problem.k, epilogue=_EPILOGUE)
 
-    def draw(
-        self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]
-    ) -> dict[str, Array]:
+    def elements(self, problem: Matmul, settings: Settings, seed: Seed, name: str) -> Elements:
         """Both operands, k in pairs."""
-        pairs = problem.k // 2
+        size, numbers = int(settings[name]), seed.field(name)
+        pairs, along_k = problem.k // 2, axis_of_k(problem, name)
         order = seed.stream("partners").permutation(problem.k)
         first, second, lone = order[:pairs], order[pairs : 2 * pairs], order[2 * pairs :]
-        a = seed.stream("a").signed(int(settings["a"]), shapes["a"])
-        b = seed.stream("b").signed(max(1, int(settings["b"]) - 1), shapes["b"])
-        b += np.sign(b) * np.int32(int(settings["b"]) > 1)  # no unit: y less a unit of its sign is not zero
-        along_a = a if problem.transpose_a else np.swapaxes(a, -1, -2)
-        along_b = np.swapaxes(b, -1, -2) if problem.transpose_b else b
-        if along_a.shape[-2] == problem.k:
-            along_a[..., second, :] = along_a[..., first, :]
-        if along_b.shape[-2] == problem.k and pairs:
-            along_b[..., second, :] = self._rest(problem, settings, seed, along_b[..., first, :])
-            along_b[..., lone, :] = np.sign(along_b[..., lone, :])
-        return {"a": a, "b": b} | sizing.draw_epilogue(problem, seed, shapes, magnitude=_EPILOGUE)
+        partner = np.arange(problem.k)
+        partner[second] = first
+        if name == "a":
+            return _unless_repeated(lambda part: numbers.signed(size, part), partner, along_k)
+        rest = np.zeros((2, problem.k), bool)  # e - y, with e not zero; e - y at all
+        rest[0, second[seed.stream("rows of e").permutation(pairs)[: int(settings["nonzero"])]]] = True
+        rest[1, second] = True
+        alone = np.isin(np.arange(problem.k), lone)
 
-    @staticmethod
-    def _rest(problem: Matmul, settings: Settings, seed: Seed, y: Array) -> Array:
-        """E - y: e is ±1 in so many rows, with the sign of y so that b does not grow, and zero in the others."""
-        del problem
-        rows, nonzero = y.shape[-2], int(settings["nonzero"])
-        chosen = seed.stream("rows of e").permutation(rows)[:nonzero]
-        e = np.zeros_like(y)
-        e[..., chosen, :] = np.sign(y[..., chosen, :])
-        return e - y
+        def y(part: Part) -> Any:
+            drawn = numbers.signed(max(1, size - 1), part)
+            return drawn + _sign(drawn) * int(size > 1)  # no unit: y less a unit of its sign is not zero
+
+        paired = _unless_repeated(y, partner, along_k)
+
+        def drawn(part: Part) -> Any:
+            found = paired(part)
+            if part.shape[along_k] != problem.k:
+                return found
+            unit = _sign(found)
+            with_unit, negative, single = (looked_up(table, part, along_k) for table in (*rest, alone))
+            found = part.arrays.where(negative, with_unit * unit - found, found)
+            return part.arrays.where(single, unit, found)
+
+        return drawn
 
     def detection(self, problem: Matmul, settings: Settings) -> float:
         """None is claimed: a fault that treats partners alike can escape every trial."""
         del problem, settings
         return 0.0
+
+
+def _unless_repeated(elements: Elements, partner: Array, along_k: int) -> Elements:
+    """Elements of partners are the same, unless all k are one and the same anyway."""
+
+    def drawn(part: Part) -> Any:
+        return moved_to(partner, part, along_k, elements) if part.shape[along_k] == len(partner) else elements(part)
+
+    return drawn
+
+
+def _sign(drawn: Any) -> Any:
+    """±1 for int32 other than zero: the sign bit everywhere, and a one."""
+    return (drawn >> 31) | 1

@@ -10,24 +10,22 @@ branches on values are seen here, at every magnitude.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from zeroulp.exactness import Lattice, dyadic
 from zeroulp.probes import sizing
 from zeroulp.probes.base import Options, Settings, register
+from zeroulp.probes.places import axis_of_k, looked_up
 from zeroulp.probes.scaling import widest, with_spreads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from zeroulp.draw import Seed, Stream
-    from zeroulp.encoding import Array
+    from zeroulp.draw import Field, Part, Seed
     from zeroulp.exactness import Family
     from zeroulp.formats import Format
+    from zeroulp.probes.base import Elements
     from zeroulp.problem import Matmul
-    from zeroulp.problem.layout import Shape
 
 _EPILOGUE = 1
 _SPREAD = 40  # binary places
@@ -68,22 +66,20 @@ class OneHot:
         b = _lattice(int(settings["b_width"]), int(settings["b_exponent"]))
         return sizing.family(problem, a, b, 1, epilogue=_EPILOGUE)
 
-    def draw(
-        self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]
-    ) -> dict[str, Array]:
-        """Both operands; which k is left in each row or column goes through a random order of all."""
-        drawn: dict[str, Array] = {
-            name: _significands(seed.stream(name), int(settings[f"{name}_width"]), shapes[name]) for name in ("a", "b")
-        }
-        lone = str(settings["lone"])
-        transposed = problem.transpose_a if lone == "a" else not problem.transpose_b
-        along = np.swapaxes(drawn[lone], -1, -2) if transposed else drawn[lone]  # (..., rows, k)
-        rows, k = along.shape[-2:]
-        if k:
-            order = seed.stream("order of k").permutation(problem.k)
-            kept = order[np.arange(rows) % problem.k] % k
-            along[...] = np.where(np.arange(k)[None, :] == kept[:, None], along, 0)
-        return drawn | sizing.draw_epilogue(problem, seed, shapes, magnitude=_EPILOGUE)
+    def elements(self, problem: Matmul, settings: Settings, seed: Seed, name: str) -> Elements:
+        """Full significands; which k is left in each row or column goes through a random order of all."""
+        width, numbers, signs = int(settings[f"{name}_width"]), seed.field(name), seed.field(f"signs of {name}")
+        if settings["lone"] != name or not problem.k:
+            return lambda part: _significands(numbers, signs, width, part)
+        along_k = axis_of_k(problem, name)
+        order = seed.stream("order of k").permutation(problem.k)
+        own = order[np.arange(problem.m if name == "a" else problem.n) % problem.k]
+
+        def lone(part: Part) -> Any:
+            kept = looked_up(own, part, -3 - along_k) % part.shape[along_k]
+            return _significands(numbers, signs, width, part) * (part.coordinate(along_k) == kept)
+
+        return lone
 
     def detection(self, problem: Matmul, settings: Settings) -> float:
         """None is claimed: most products of an output are zero."""
@@ -117,10 +113,12 @@ def _widest(format_: Format) -> int:
     return width if 2**width - 1 <= format_.exact_integer_limit else width - 1
 
 
-def _significands(stream: Stream, width: int, shape: Shape) -> Array:
+def _significands(numbers: Field, signs: Field, width: int, part: Part) -> Any:
     """Integers in ±[2**(width-1), 2**width): all patterns of *width* bits with the leading one set."""
-    sign = 1 - 2 * stream.below(2, shape).astype(np.int64)
-    low = stream.below(1 << min(width - 1, 30), shape).astype(np.int64)
+    low = numbers.below(1 << min(width - 1, 30), part)
     if width > 31:
-        low = (stream.below(1 << (width - 31), shape).astype(np.int64) << 30) | low
+        high = part.arrays.cast(signs.below(1 << (width - 30), part), "int64")
+        sign, low = 1 - 2 * (high & 1), ((high >> 1) << 30) | low
+    else:
+        sign = 1 - 2 * signs.below(2, part)
     return sign * ((1 << (width - 1)) + low)

@@ -9,22 +9,20 @@ first element, a first row or a norm, is right on dense inputs and wrong on thes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from zeroulp.exactness import Lattice, dyadic
 from zeroulp.probes import sizing
 from zeroulp.probes.base import Options, Settings, register
+from zeroulp.probes.places import axis_of_k, looked_up, moved_to
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from zeroulp.draw import Seed
-    from zeroulp.encoding import Array
+    from zeroulp.draw import Part, Seed
     from zeroulp.exactness import Family
+    from zeroulp.probes.base import Elements
     from zeroulp.problem import Matmul
-    from zeroulp.problem.layout import Shape
 
 _EPILOGUE = 2
 _MOST = 8
@@ -57,18 +55,12 @@ class Sparse:
         b = Lattice(int(settings["b"]), int(settings["b_exponent"]))
         return sizing.family(problem, a, b, problem.k, epilogue=_EPILOGUE)
 
-    def draw(
-        self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]
-    ) -> dict[str, Array]:
-        """Both operands, one of them thinned, the other repeated."""
-        drawn: dict[str, Array] = {
-            name: seed.stream(name).signed(int(settings[name]), shapes[name]) for name in ("a", "b")
-        }
-        for side, transposed in (("a", problem.transpose_a), ("b", not problem.transpose_b)):
-            along = np.swapaxes(drawn[side], -1, -2) if transposed else drawn[side]  # (..., rows, k)
-            place = _lone if settings[f"{side}_pattern"] == "lone" else _alike
-            place(along, seed)
-        return drawn | sizing.draw_epilogue(problem, seed, shapes, magnitude=_EPILOGUE)
+    def elements(self, problem: Matmul, settings: Settings, seed: Seed, name: str) -> Elements:
+        """One of the operands thinned, rows (columns) of the other repeated."""
+        numbers, size = seed.field(name), int(settings[name])
+        along_k = axis_of_k(problem, name)
+        place = _lone if settings[f"{name}_pattern"] == "lone" else _alike
+        return place(lambda part: numbers.signed(size, part), seed, along_k, problem, name)
 
     def detection(self, problem: Matmul, settings: Settings) -> float:
         """None is claimed: most products are zero, or repeated."""
@@ -76,24 +68,39 @@ class Sparse:
         return 0.0
 
 
-def _lone(rows: Array, seed: Seed) -> None:
+def _lone(elements: Elements, seed: Seed, along_k: int, problem: Matmul, name: str) -> Elements:
     """Zeros but for one element in twelve, none of them in the first row or column; every fifth row zero."""
-    keep = seed.stream("places").chosen(1 / 12, rows.shape)
-    if rows.shape[-1] > 1:
-        keep[..., 0] = False
-        keep[..., -1] |= seed.stream("ends").chosen(1 / 2, rows.shape[:-1])
-    if rows.shape[-2] > 1:
-        keep[..., 0, :] = False
-        keep[..., seed.stream("zero rows").chosen(1 / 5, rows.shape[-2:-1]), :] = False
-    rows[...] = np.where(keep, rows, 0)
+    own = -3 - along_k
+    extent = problem.m if name == "a" else problem.n
+    places = seed.field("places")
+    at_end, zero = seed.stream("ends").chosen(1 / 2, (extent,)), seed.stream("zero rows").chosen(1 / 5, (extent,))
+    zero[0] = True
+
+    def thinned(part: Part) -> Any:
+        keep, k = places.chosen(1 / 12, part), part.coordinate(along_k)
+        if part.shape[along_k] > 1:
+            keep = (keep & (k != 0)) | ((k == part.shape[along_k] - 1) & looked_up(at_end, part, own))
+        if part.shape[own] > 1:
+            keep = keep & ~looked_up(zero, part, own)
+        return elements(part) * keep
+
+    return thinned
 
 
-def _alike(rows: Array, seed: Seed) -> None:
+def _alike(elements: Elements, seed: Seed, along_k: int, problem: Matmul, name: str) -> Elements:
     """Every row the same as the first but for a few elements of its second half."""
-    if rows.shape[-2] < 2 or rows.shape[-1] < 2:
-        return
-    half = rows.shape[-1] // 2
-    own = seed.stream("places").chosen(1 / 8, rows.shape)
-    own[..., :half] = False
-    own[..., -1] |= seed.stream("ends").chosen(1 / 2, rows.shape[:-1])
-    rows[...] = np.where(own, rows, rows[..., :1, :])
+    own = -3 - along_k
+    extent = problem.m if name == "a" else problem.n
+    places, at_end = seed.field("places"), seed.stream("ends").chosen(1 / 2, (extent,))
+    first = np.zeros(extent, np.int64)
+
+    def repeated(part: Part) -> Any:
+        if min(part.shape[own], part.shape[along_k]) < 2:
+            return elements(part)
+        last = part.shape[along_k] - 1
+        k = part.coordinate(along_k)
+        differs = places.chosen(1 / 8, part) & (k >= (last + 1) // 2)
+        differs = differs | ((k == last) & looked_up(at_end, part, own))
+        return part.arrays.where(differs, elements(part), moved_to(first, part, own, elements))
+
+    return repeated

@@ -9,9 +9,7 @@ operands cut to fewer bits and a wrong final rounding all lose bits that are the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from zeroulp.exactness import Lattice, dyadic
 from zeroulp.probes import sizing
@@ -19,14 +17,11 @@ from zeroulp.probes.base import Options, Settings, register
 from zeroulp.probes.scaling import widest, with_spreads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from zeroulp.draw import Seed, Stream
-    from zeroulp.encoding import Array
+    from zeroulp.draw import Field, Part, Seed
     from zeroulp.exactness import Family
     from zeroulp.formats import Format
+    from zeroulp.probes.base import Elements
     from zeroulp.problem import Matmul
-    from zeroulp.problem.layout import Shape
 
 _EPILOGUE = 2
 _NARROWEST = 3  # significant bits below which an odd integer is no longer wide
@@ -79,23 +74,22 @@ class Wide:
         a, b = (wide, narrow) if settings["side"] == "a" else (narrow, wide)
         return sizing.family(problem, a, b, int(settings["terms"]), epilogue=_EPILOGUE)
 
-    def draw(
-        self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]
-    ) -> dict[str, Array]:
+    def elements(self, problem: Matmul, settings: Settings, seed: Seed, name: str) -> Elements:
         """Odd integers with the leading bit set and a random sign; small integers without zero."""
         width, span, alike = int(settings["width"]), int(settings["span"]), bool(settings["alike"])
-        drawn: dict[str, Array] = {}
-        for name in ("a", "b"):
-            stream = seed.stream(name)
-            is_wide = name == settings["side"]
+        numbers = seed.field(name)
+        is_wide = name == settings["side"]
+
+        def drawn(part: Part) -> Any:
             if alike:
-                drawn[name] = _upper_half(stream, 2**width - 1 if is_wide else span, shapes[name])
-            else:
-                drawn[name] = _odd(stream, width, shapes[name]) if is_wide else stream.signed(span, shapes[name])
+                return _upper_half(numbers, 2**width - 1 if is_wide else span, part)
+            return _odd(numbers, width, part) if is_wide else numbers.signed(span, part)
+
+        if name == "a":
+            return drawn
         terms = int(settings["terms"])
         block = int(seed.stream("block of k").below(sizing.blocks_of(problem.k, terms), ())[()])
-        drawn["b"] = sizing.keep_block(problem, drawn["b"], seed, block, terms)
-        return drawn | sizing.draw_epilogue(problem, seed, shapes, magnitude=_EPILOGUE)
+        return sizing.keep_block(problem, drawn, seed, block, terms)
 
     def detection(self, problem: Matmul, settings: Settings) -> float:
         """As for ``signed`` where no result can round; otherwise no bound is claimed."""
@@ -151,15 +145,14 @@ def _full_width(format_: Format) -> int:
     return width if 2**width - 1 <= format_.exact_integer_limit else width - 1
 
 
-def _odd(stream: Stream, width: int, shape: Shape) -> Array:
+def _odd(numbers: Field, width: int, part: Part) -> Any:
     """Odd integers in ±[2**(width-1), 2**width)."""
     half = 1 << (width - 2)
-    drawn = stream.signed(half, shape)  # ±1 .. ±half
-    magnitude = 2 * abs(drawn) - 1 + 2 * half
-    return np.where(drawn < 0, -magnitude, magnitude)
+    drawn = numbers.below(2 * half, part) - half  # -half .. half - 1, each of them 2x + 1 away from zero
+    return 2 * drawn + 1 + 2 * half * ((drawn >> 31) | 1)
 
 
-def _upper_half(stream: Stream, most: int, shape: Shape) -> Array:
+def _upper_half(numbers: Field, most: int, part: Part) -> Any:
     """Integers from the upper half of 1 to *most*: sums of them exceed half the budget that they are sized for."""
     low = most - most // 2
-    return low + stream.below(most - low + 1, shape)
+    return low + numbers.below(most - low + 1, part)
