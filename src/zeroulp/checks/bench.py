@@ -18,7 +18,7 @@ import numpy as np
 
 from zeroulp import encoding, memory
 from zeroulp.arrays import arrays_of
-from zeroulp.checks.inputs import Inputs, digest, inputs_of
+from zeroulp.checks.inputs import Inputs, digest, draw_inputs
 from zeroulp.checks.poison import poison_of
 from zeroulp.checks.snapshot import Snapshot
 from zeroulp.judge import Differs, Matched, Outcome, judge, same
@@ -162,7 +162,7 @@ class Bench:
             poison: Poison outputs with this kind only: ``"nan"`` or ``"number"``.
             patient: Give a result that is not right some time to become right.
         """
-        inputs = inputs_of(self.problem, trial, self.seed)
+        inputs = draw_inputs(self.problem, trial, self.seed)
         seen = Observation(inputs)
         operands, outputs, _ = _regions(self.problem, trial.layouts, writes=self.writes)
         if trial.moved:

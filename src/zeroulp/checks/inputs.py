@@ -8,6 +8,7 @@ bits everywhere. Any part of them can be drawn again.
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -189,7 +190,7 @@ class Inputs:
         return with_nonfinite(problem, codes, expected)
 
 
-def inputs_of(problem: Matmul, trial: Trial, seed: int) -> Inputs:
+def draw_inputs(problem: Matmul, trial: Trial, seed: int) -> Inputs:
     """The operands of *trial*: the same bits for the same seed, everywhere."""
     family = family_of(problem, trial.probe, trial.settings)
     inputs = Inputs(problem, trial, seed, family, None)
@@ -222,8 +223,8 @@ def blocks_of(shape: Shape, most: int) -> Iterator[tuple[tuple[Any, ...], int, i
 
 
 def digest(targets: Mapping[str, Any], arrays: Arrays) -> str:
-    """A checksum of all input bits, to tell whether two trials are the same."""
-    total = 0
+    """A hash of all input bits, to tell whether two trials are the same."""
+    hashed = hashlib.blake2b(digest_size=16)
     for name in sorted(targets):
-        total = (total * 0x9E3779B97F4A7C15 + arrays.checksum(arrays.codes(targets[name]))) % 2**64
-    return f"{total:016x}"
+        hashed.update(f"{name} {arrays.checksum(arrays.codes(targets[name])):016x} ".encode())
+    return hashed.hexdigest()

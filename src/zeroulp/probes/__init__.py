@@ -7,7 +7,7 @@ One file per probe; importing this package fills the table. ``base`` says what a
 
 from zeroulp.probes import binary, cancel, fractional, one_hot, signed, sparse, specials, wide
 from zeroulp.probes.base import TABLE, Options, Overlaid, Probe, probe_named
-from zeroulp.probes.places import axis_of_k, elements_of
+from zeroulp.probes.places import axis_of_k, draw_all, elements_of
 from zeroulp.probes.scaling import Scales, draw_scales, family_of
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "axis_of_k",
     "binary",
     "cancel",
+    "draw_all",
     "draw_scales",
     "elements_of",
     "family_of",

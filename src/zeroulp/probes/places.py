@@ -9,11 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from zeroulp.draw import Part
+
 if TYPE_CHECKING:
-    from zeroulp.draw import Part, Seed
+    from collections.abc import Mapping
+
+    from zeroulp.draw import Seed
     from zeroulp.encoding import Array
     from zeroulp.probes.base import Elements, Probe, Settings
     from zeroulp.problem import Matmul
+    from zeroulp.problem.layout import Shape
 
 
 def axis_of_k(problem: Matmul, name: str) -> int:
@@ -31,6 +36,16 @@ def elements_of(problem: Matmul, probe: Probe, settings: Settings, seed: Seed, n
     if getattr(probe, "nonnegative", False):
         return lambda part: numbers.below(most + 1, part)
     return lambda part: numbers.signed(most, part)
+
+
+def draw_all(
+    problem: Matmul, probe: Probe, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]
+) -> dict[str, Array]:
+    """All operands in quanta, on the host, in the *shapes* that are given by name."""
+    return {
+        name: elements_of(problem, probe, settings, seed, name)(Part.whole(shape)).reshape(shape)
+        for name, shape in shapes.items()
+    }
 
 
 def looked_up(table: Array, part: Part, axis: int) -> Any:

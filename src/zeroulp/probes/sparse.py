@@ -74,7 +74,7 @@ def _lone(elements: Elements, seed: Seed, along_k: int, problem: Matmul, name: s
     extent = problem.m if name == "a" else problem.n
     places = seed.field("places")
     at_end, zero = seed.stream("ends").chosen(1 / 2, (extent,)), seed.stream("zero rows").chosen(1 / 5, (extent,))
-    zero[0] = True
+    zero[:1] = True
 
     def thinned(part: Part) -> Any:
         keep, k = places.chosen(1 / 12, part), part.coordinate(along_k)

@@ -59,15 +59,18 @@ class Verifier:
         """
         problem = self.fed.problem
         tally = Tally(problem.out_format, problem.output.shape)
-        for entry in np.ndindex(*problem.batch):
-            matrix = _Matrix(self, entry, codes[entry])
-            if self.fed.certificate.theorem == "any-order":
-                rows = matrix.wrong_rows()
-                if rows.size:
-                    matrix.compare(tally, rows, matrix.wrong_columns(rows))
-            else:
-                matrix.compare(tally, np.arange(problem.m), np.arange(problem.n))
+        with np.errstate(invalid="ignore", over="ignore"):  # a wrong result may hold anything
+            for entry in np.ndindex(*problem.batch):
+                self._judge_matrix(_Matrix(self, entry, codes[entry]), tally)
         return tally.outcome()
+
+    def _judge_matrix(self, matrix: _Matrix, tally: Tally) -> None:
+        if self.fed.certificate.theorem == "any-order":
+            rows = matrix.wrong_rows()
+            if rows.size:
+                matrix.compare(tally, rows, matrix.wrong_columns(rows))
+        else:
+            matrix.compare(tally, np.arange(self.fed.problem.m), np.arange(self.fed.problem.n))
 
 
 @dataclass(frozen=True)
