@@ -12,13 +12,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from zeroulp import encoding
 from zeroulp.arrays import arrays_of
 from zeroulp.formats import BY_NAME, Format, Specials
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from zeroulp.encoding import Array
     from zeroulp.problem import Layout, Operand
 

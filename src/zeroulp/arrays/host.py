@@ -70,7 +70,8 @@ class Host:
 
     def cast(self, array: Array, dtype: str) -> Array:
         """A conversion."""
-        return array.astype(dtype, copy=False)
+        converted: Array = array.astype(dtype, copy=False)
+        return converted
 
     def values(self, codes: Array, format_: Format) -> NDArray[np.float64]:
         """What encodings stand for; see `Arrays`."""

@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from zeroulp.encoding import storage_dtype
+from zeroulp.errors import UsageError
 
 if TYPE_CHECKING:
     from zeroulp.encoding import Array
@@ -144,7 +145,9 @@ class Torch:
 
     def view(self, block: Any, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...], start: int) -> Any:
         """A tensor that shares memory with *block*."""
-        kind = getattr(self._torch, dtype)
+        kind = getattr(self._torch, dtype, None)
+        if kind is None:
+            raise UsageError(f"PyTorch has no dtype for {dtype}", do="check such a kernel on NumPy arrays")
         whole = len(block) // kind.itemsize * kind.itemsize
         return self._torch.as_strided(block[:whole].view(kind), shape, strides, start // kind.itemsize)
 

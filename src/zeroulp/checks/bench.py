@@ -162,6 +162,12 @@ class Bench:
             poison: Poison outputs with this kind only: ``"nan"`` or ``"number"``.
             patient: Give a result that is not right some time to become right.
         """
+        with self.runner.guarded():
+            return self._observe(trial, calls, plain_guards=plain_guards, poison=poison, patient=patient)
+
+    def _observe(
+        self, trial: Trial, calls: int | None, *, plain_guards: bool, poison: str, patient: bool
+    ) -> Observation:
         inputs = draw_inputs(self.problem, trial, self.seed)
         seen = Observation(inputs)
         operands, outputs, _ = _regions(self.problem, trial.layouts, writes=self.writes)

@@ -104,7 +104,7 @@ def _live(
 
 def _rows_of(places: Array, shape: Shape) -> Array:
     """Numbers of the rows, leading axes flattened."""
-    return np.ravel_multi_index(tuple(places[:, :-1].T), shape[:-1]).astype(np.int64)
+    return np.asarray(np.ravel_multi_index(tuple(places[:, :-1].T), shape[:-1]), np.int64)
 
 
 def _flat(place: tuple[int, ...], shape: Shape) -> int:

@@ -93,7 +93,7 @@ class Inputs:
             for place, value in changes:
                 row, column = divmod(place, width)
                 here = (numbers == row)[:, None] & (part.coordinate(-1) == column)
-                found = part.arrays.where(here, part.arrays.cast(here, str(found.dtype).rpartition(".")[2]) * value, found)
+                found = found + here * (value - found)
             return found
 
         return changed
@@ -131,7 +131,8 @@ class Inputs:
         probe = probe_named(self.trial.probe)
         if isinstance(probe, Overlaid):
             for name in ("a", "b"):
-                for place, code in probe.overlay(self.problem, self.trial.settings, self.source, name, self.shape(name)):
+                places = probe.overlay(self.problem, self.trial.settings, self.source, name, self.shape(name))
+                for place, code in places:
                     arrays.put(targets[name], place, code)
 
     def _values(self, name: str, integers: Any, part: Part) -> Any:

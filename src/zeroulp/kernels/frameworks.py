@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from zeroulp.errors import KernelResultError, UsageError
-from zeroulp.kernels.device import spans
+from zeroulp.arrays import arrays_of
+from zeroulp.errors import KernelRaisedError, KernelResultError, UsageError
+from zeroulp.kernels.device import Returned, spans
 from zeroulp.kernels.python import call_guarded
 
 if TYPE_CHECKING:
@@ -122,6 +123,33 @@ class TorchDevice:
         self._torch, self._device, self._host = torch, device, block
         self._stream = self._current_stream()
         self._block = torch.zeros(-(-len(block) // 64) * 64, dtype=torch.uint8, device=device)
+
+    @property
+    def resident(self) -> Any:
+        """The block on the device, which can be worked on there."""
+        return self._block
+
+    def describe(self, result: Any, output: Region, seconds: float) -> Returned:
+        """A result as plain facts, with a copy of its encodings on the device; made in the order of the stream."""
+        name, shape = str(result.dtype).removeprefix("torch."), tuple(result.shape)
+        codes = None
+        if name == output.dtype.name and shape == output.shape and result.layout == self._torch.strided:
+            arrays = arrays_of(self._block)
+            codes = self._do(lambda: arrays.codes(arrays.copy(result)))
+        return Returned(name, shape, codes, seconds)
+
+    @contextlib.contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Its stream is the current one, and its errors are those of the kernel before."""
+        with self.active():
+            try:
+                yield
+            except self._torch.cuda.OutOfMemoryError as error:
+                do = "free memory on the device, choose a smaller problem, or a smaller workspace"
+                raise UsageError("the device has not enough memory for the check", why=str(error), do=do) from error
+            except RuntimeError as error:
+                text = str(error).strip().partition("\n")[0]
+                raise KernelRaisedError(f"the device failed after the kernel was called: {text}") from error
 
     def upload(self, regions: Sequence[Region]) -> None:
         """Bring these regions there as they are on the host, guards included."""

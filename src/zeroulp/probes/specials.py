@@ -10,9 +10,8 @@ and operands split into parts turn an infinity into NaN, so this probe is used o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,7 +22,6 @@ from zeroulp.probes.base import Options, Settings, register
 
 if TYPE_CHECKING:
     from zeroulp.draw import Seed
-    from zeroulp.encoding import Array
     from zeroulp.exactness import Family
     from zeroulp.formats import Format
     from zeroulp.probes.base import Elements

@@ -22,9 +22,20 @@ if TYPE_CHECKING:
 class Exponents(Protocol):
     """Powers of two along m, n and k."""
 
-    rows: Array
-    columns: Array
-    inner: Array
+    @property
+    def rows(self) -> Array:
+        """(m,) base-2 exponents."""
+        ...
+
+    @property
+    def columns(self) -> Array:
+        """(n,) base-2 exponents."""
+        ...
+
+    @property
+    def inner(self) -> Array:
+        """(k,) base-2 exponents."""
+        ...
 
 
 @dataclass(frozen=True)

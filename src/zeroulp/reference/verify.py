@@ -122,7 +122,9 @@ class _Matrix:
         if len(rows) * n * k <= _FEW or size is None or len(rows) == 1:
             return np.arange(n)
         left = draw_vectors(self.arrays, len(rows), size).T
-        image, found, exact = 0, 0, 0
+        image: Any = 0
+        found: Any = 0
+        exact: Any = 0
         step = max(1, self._block // max(1, n, k))
         for low in range(0, len(rows), step):
             part, weights = self._share(rows[low : low + step]), left[:, low : low + step]

@@ -28,9 +28,10 @@ from zeroulp.errors import (
     KernelTimedOutError,
     UsageError,
 )
+from zeroulp.kernels.device import Returned
 from zeroulp.kernels.python import printable
 from zeroulp.problem.layout import Layout
-from zeroulp.runner.base import Call, Returned, map_memory
+from zeroulp.runner.base import Call, map_memory
 from zeroulp.runner.messages import Channel, call_to_data
 
 if TYPE_CHECKING:
@@ -116,6 +117,10 @@ class WorkerProcess:
         del output
         message = {"do": "recall", "number": number, "landing": self._landing.to_dict()}
         return self._returned(self._ask(message, self._deadline))
+
+    def guarded(self) -> contextlib.AbstractContextManager[None]:
+        """The block is the host's: nothing to guard."""
+        return contextlib.nullcontext()
 
     def versions(self) -> dict[str, str]:
         """Versions of the framework, where the kernel runs."""

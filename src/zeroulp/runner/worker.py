@@ -16,11 +16,12 @@ from zeroulp.errors import KernelError, UsageError, ZeroulpError
 from zeroulp.kernels import KernelSpec, load
 from zeroulp.memory import Region
 from zeroulp.problem import Matmul
-from zeroulp.runner.base import Executor, Returned, map_memory
+from zeroulp.runner.base import Executor, map_memory
 from zeroulp.runner.messages import Channel, call_from_data
 
 if TYPE_CHECKING:
     from zeroulp.encoding import Array
+    from zeroulp.kernels.device import Returned
 
 
 def main(argv: list[str] | None = None) -> int:
