@@ -56,7 +56,7 @@ def test_cut_operands_are_seen_and_named(name, cut, k, which):
         b = narrow(b) if which == "b" else b.astype(work)
         return (a @ b).astype(name)
 
-    for seed in range(3):
+    for seed in range(3 if k < 4096 else 1):
         report = zeroulp.check(kernel, zeroulp.Matmul(6, 6, k, a=name), seed=seed)
         assert kinds(report) == ["input-precision"], report
 
