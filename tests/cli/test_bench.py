@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import detection_tables as tables
-from zeroulp.cli import bench
+from zeroulp.cli import bench, console
 from zeroulp.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -212,3 +212,20 @@ def test_the_tables_beside_it():
     assert [row[0] for row in tables.accusations(MEASURED)[2]] == ["accused-once"] * 3
     broken = kernel("broken", "race", [False], undecided=[["zeroulp: BROKEN"]])
     assert tables.undecided([broken])[2] == [["broken", "zeroulp: BROKEN"]]
+
+
+def test_without_a_terminal_a_line_says_how_long_it_will_take(capsys, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
+    with console.Progress("detection", line_every=30) as progress:
+        for done, seconds in ((0, 0), (1, 10), (2, 40), (3, 45), (4, 400)):
+            now[0] = 100.0 + seconds
+            progress(done, 8, f"kernel {done}")
+    assert capsys.readouterr().err.splitlines() == [
+        "detection: 2 of 8, about 2 min left; now kernel 2",
+        "detection: 4 of 8, about 7 min left; now kernel 4",
+    ]
+    with console.Progress("checking") as progress:
+        now[0] += 1000
+        progress(1, 2, "kernel")
+    assert capsys.readouterr().err == ""
