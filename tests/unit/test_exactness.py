@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from zeroulp import Matmul
+from zeroulp import exactness
 from zeroulp.exactness import Certificate, Family, Lattice, budget, certify, dyadic
-from zeroulp.formats import format_named
+from zeroulp.formats import TABLE, format_named
 
 UNIT = Lattice(1)
 
@@ -210,3 +211,16 @@ def test_sums_of_any_size_are_counted_in_integers():
 def test_the_default_certificate_has_no_reason():
     assert Certificate(True, "any-order", False, "", 11, 1, 1, 0).remedy == ""
     assert math.isfinite(budget(problem(), declared=True)[1])
+
+
+@pytest.mark.parametrize("format_", TABLE, ids=str)
+def test_limits_in_whole_numbers_are_those_of_exact_fractions(format_):
+    """Just below, at and just above the largest number, in quanta of every size."""
+    for exponent in (-1200, -30, -1, 0, 1, 9, 1100):
+        limit = Fraction(format_.max_finite) / Fraction(2) ** exponent
+        for size in {max(0, int(limit) + step) for step in (-1, 0, 1, 2)} | {1}:
+            assert exactness._exceeds(size, exponent, format_) == (size > limit)
+    for bits in (1, 8, 24, 53, 3000):
+        ratio = int(Fraction(format_.max_finite) / Fraction(2) ** format_.emin)
+        expected = min((1 << bits) - 1, format_.max_significand) if format_.is_integer else min(1 << bits, ratio)
+        assert exactness._largest(bits, format_) == expected
