@@ -69,7 +69,7 @@ class Host:
         return np.where(condition, one, other)
 
     def cast(self, array: Array, dtype: str) -> Array:
-        """A conversion."""
+        """A conversion, where it is not that dtype already."""
         converted: Array = array.astype(dtype, copy=False)
         return converted
 

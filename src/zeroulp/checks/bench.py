@@ -307,7 +307,9 @@ class Bench:
         inputs, block = seen.inputs, self.runner.block
         arrays = arrays_of(block)
         views = {region.name: arrays.codes(memory.view(block, region)) for region in operands}
-        fed = Fed(self.problem, inputs.family, inputs.trial.certificate, inputs.scales, arrays, views)
+        changed = inputs.trial.based_on is not None or LAYOUTS[inputs.trial.layouts["b"]].broadcast
+        pool = None if changed else inputs.pool
+        fed = Fed(self.problem, inputs.family, inputs.trial.certificate, arrays, views, inputs.scales, pool)
         if self.reference == "dense" or inputs.overlaid or not Verifier.can(fed):
             format_ = self.problem.out_format
             return judge(_on_host(codes, format_), inputs.expected, format_)

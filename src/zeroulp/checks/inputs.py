@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from zeroulp import encoding
 from zeroulp.arrays import HOST
 from zeroulp.checks.change import a_few_changed
 from zeroulp.draw import Part, Seed
-from zeroulp.probes import Overlaid, draw_scales, elements_of, family_of, probe_named
+from zeroulp.probes import Overlaid, draw_scales, elements_of, family_of, pool_of, probe_named
 from zeroulp.problem import LAYOUTS
 from zeroulp.reference import Expected, expected_result, with_nonfinite
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from zeroulp.encoding import Array
     from zeroulp.exactness import Family
     from zeroulp.plan import Trial
-    from zeroulp.probes import Scales
+    from zeroulp.probes import Pool, Scales
     from zeroulp.probes.base import Elements
     from zeroulp.problem import Matmul
     from zeroulp.problem.layout import Shape
@@ -49,6 +49,7 @@ class Inputs:
         seed: The check's seed.
         family: The lattices that elements are counted in.
         scales: Powers of two along m, n and k; None: none.
+        pool: The columns that b has, where it has a few alone; None: all are drawn.
     """
 
     problem: Matmul
@@ -56,6 +57,7 @@ class Inputs:
     seed: int
     family: Family
     scales: Scales | None
+    pool: Pool | None = None
 
     @property
     def exponent(self) -> int | Array:
@@ -195,9 +197,10 @@ def draw_inputs(problem: Matmul, trial: Trial, seed: int) -> Inputs:
     """The operands of *trial*: the same bits for the same seed, everywhere."""
     family = family_of(problem, trial.probe, trial.settings)
     inputs = Inputs(problem, trial, seed, family, None)
+    pool = pool_of(problem, trial.settings, inputs.source)
     if inputs._repeats:  # noqa: SLF001
-        return inputs
-    return Inputs(problem, trial, seed, family, draw_scales(problem, trial.settings, inputs.source))
+        return replace(inputs, pool=pool)
+    return replace(inputs, pool=pool, scales=draw_scales(problem, trial.settings, inputs.source))
 
 
 def blocks_of(shape: Shape, most: int) -> Iterator[tuple[tuple[Any, ...], int, int]]:

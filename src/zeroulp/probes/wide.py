@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from zeroulp.exactness import Lattice, dyadic
 from zeroulp.probes import sizing
 from zeroulp.probes.base import Options, Settings, register
+from zeroulp.probes.pool import pool_for, pool_of, pooled
 from zeroulp.probes.scaling import widest, with_spreads
 
 if TYPE_CHECKING:
@@ -50,14 +51,20 @@ class Wide:
         if options.width is not None:
             return [self._settings(problem, "a", options, full=False, alike=True)]
         plain = [self._settings(problem, side, options, full=False) for side in ("a", "b")]
-        found = [self._scaled(problem, settings, options) for settings in plain]
+        found = [self._pooled(problem, self._scaled(problem, settings, options)) for settings in plain]
         alike = self._settings(problem, "a", options, full=False, alike=True)
         full = [
-            self._scaled(problem, self._settings(problem, side, options, full=True), options)
+            self._pooled(problem, self._scaled(problem, self._settings(problem, side, options, full=True), options))
             for side, format_, own in zip("ab", (problem.a_format, problem.b_format), found, strict=True)
             if int(own["width"]) < _full_width(format_)
         ]
         return [*found, alike, *full]
+
+    @staticmethod
+    def _pooled(problem: Matmul, settings: Settings) -> Settings:
+        """With a pool of columns, where that spares much."""
+        size = pool_for(problem)
+        return {**settings, "pool": size} if size else settings
 
     def _scaled(self, problem: Matmul, settings: Settings, options: Options) -> Settings:
         """With powers of two along rows, columns and k, as far as the ranges allow."""
@@ -87,9 +94,10 @@ class Wide:
 
         if name == "a":
             return drawn
+        distinct = pooled(problem, drawn, pool_of(problem, settings, seed))
         terms = int(settings["terms"])
         block = int(seed.stream("block of k").below(sizing.blocks_of(problem.k, terms), ())[()])
-        return sizing.keep_block(problem, drawn, seed, block, terms)
+        return sizing.keep_block(problem, distinct, seed, block, terms)
 
     def detection(self, problem: Matmul, settings: Settings) -> float:
         """As for ``signed`` where no result can round; otherwise no bound is claimed."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from zeroulp.formats import Format
     from zeroulp.problem import Matmul
 
+_SIGNIFICAND, _FAR = 24, 120  # of float32: bits, and binary places from one
+
 
 class Exponents(Protocol):
     """Powers of two along m, n and k."""
@@ -38,6 +40,25 @@ class Exponents(Protocol):
         ...
 
 
+class Repeated(Protocol):
+    """Columns that are the same but for sign and scale; see `zeroulp.probes.pool`."""
+
+    @property
+    def members(self) -> Array:
+        """Numbers of the distinct columns."""
+        ...
+
+    @property
+    def of(self) -> Array:
+        """(n,) places in *members*."""
+        ...
+
+    @property
+    def signs(self) -> Array:
+        """(n,) 1 or -1."""
+        ...
+
+
 @dataclass(frozen=True)
 class Fed:
     """
@@ -47,17 +68,19 @@ class Fed:
         problem: Sizes, formats and epilogue.
         family: The lattices that elements are counted in.
         certificate: One that holds.
-        scales: Powers of two along m, n and k; None: none.
         arrays: The library of the operands.
         codes: Encodings of each operand, in its full shape as it is stored.
+        scales: Powers of two along m, n and k; None: none.
+        pool: Which columns of b are the same but for sign and scale; None: nothing is known of that.
     """
 
     problem: Matmul
     family: Family
     certificate: Certificate
-    scales: Exponents | None
     arrays: Arrays
     codes: Mapping[str, Any]
+    scales: Exponents | None = None
+    pool: Repeated | None = None
 
     def matrix(self, name: str, entry: tuple[int, ...]) -> Any:
         """Encodings of one matrix of the batch: a as (m, k), b as (k, n), c as (m, n); the bias as it is."""
@@ -112,12 +135,19 @@ class Fed:
         values = values * self._powers(-(columns + exponent))[last]
         return values if rows is None else values * self._powers(-rows)[first][:, None]
 
-    def powers(self, first: Any, last: Any) -> tuple[Any, Any]:
-        """What results in quanta are multiplied by: one factor for each row (a column), one for each column."""
+    @property
+    def is_near_one(self) -> bool:
+        """Whether float32 holds all results that have at most 24 bits, and scales them without rounding."""
+        spread = self.family.spreads()["out"]
+        return abs(self.certificate.quantum_exponent) + 2 * spread + _SIGNIFICAND < _FAR
+
+    def powers(self, first: Any, last: Any, dtype: str) -> tuple[Any, Any]:
+        """What results in quanta are multiplied by: factors of the rows (a column; None: 1) and of the columns."""
         quantum = self.certificate.quantum_exponent
         if self.scales is None:
-            return 1.0, 2.0**quantum
-        return self._powers(self.scales.rows)[first][:, None], self._powers(self.scales.columns + quantum)[last]
+            return None, 2.0**quantum
+        rows, columns = self._powers(self.scales.rows), self._powers(self.scales.columns + quantum)
+        return self.arrays.cast(rows, dtype)[first][:, None], self.arrays.cast(columns, dtype)[last]
 
     def _powers(self, exponents: Array) -> Any:
         return self.arrays.from_host(np.ldexp(1.0, exponents))
