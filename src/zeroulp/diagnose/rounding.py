@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Way: TypeAlias = "tuple[str, Callable[[Case], Array]]"
 """A clause, and the encodings that a kernel which rounds in that way returns."""
 
+_FEWEST_AT_RANDOM = 3  # wrong outputs below which a neighbour may be a coincidence
 _LONGEST_FIRST = 12  # significant bits beyond the output's that a first rounding is thought to have
 
 
@@ -35,8 +36,6 @@ def fitting_roundings(case: Case, ways: Sequence[Way] | None = None) -> list[Way
     format_ = case.problem.out_format
     if format_.is_integer or np.abs(case.total).max(initial=0) >= 2**53:
         return []
-    if not np.isfinite(encoding.decode(case.actual, format_)).all():  # a range that is too small, and no rounding
-        return []
     candidates = _ways(case.problem) if ways is None else ways
     return [way for way in candidates if same(case.actual, way[1](case), format_).all()]
 
@@ -45,6 +44,8 @@ def is_one_of_two_neighbours(case: Case) -> bool:
     """Whether every result is the number just below or just above the exact one, and some are not the nearest."""
     format_ = case.problem.out_format
     if format_.is_integer or np.abs(case.total).max(initial=0) >= 2**53:
+        return False
+    if np.count_nonzero(case.wrong) < _FEWEST_AT_RANDOM:
         return False
     exact = case.exact
     low, high = _neighbours(exact, format_)

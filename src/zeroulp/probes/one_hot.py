@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zeroulp.exactness import Lattice, dyadic
+from zeroulp.exactness import Lattice, certify, dyadic
 from zeroulp.probes import sizing
 from zeroulp.probes.base import Options, Settings, register
 from zeroulp.probes.scaling import widest, with_spreads
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _EPILOGUE = 1
 _SPREAD = 40  # binary places
+_WIDEST = 120  # binary places along k alone
 _TOP = 60  # an exponent beyond any but the widest formats
 
 
@@ -47,16 +48,27 @@ class OneHot:
         The lone operand is a, then b; each time one of the two has its full significand.
 
         Its partner has as many bits as the budget leaves, or none but the leading one: a power of two.
-        The third variant lies in the last octave of the output's range. With ``options.width``, one
-        operand has so many bits, near one, and the other is a power of two.
+        In every other variant powers of two are along k only, as large as the ranges allow: products near
+        one, of numbers that are not. The third lies in the last octave of the output's range. With
+        ``options.width``, one operand has so many bits, near one, and the other is a power of two.
         """
         if options.width is not None:
             return [self._settings(problem, lone, full, options) for full, lone in ("ab", "ba")]
         found = [self._settings(problem, lone, full, options) for lone in "ab" for full in "ab"]
         if not options.plain:
-            found = [self._scaled(problem, settings) for settings in found]
+            ways = (self._scaled, self._scaled, self._scaled_along_k, self._scaled_along_k)
+            found = [way(problem, settings) for way, settings in zip(ways, found, strict=True)]
         top = [] if problem.out_format.is_integer or options.plain else [self._at_the_top(problem, options)]
         return [found[0], found[3], *top, found[1], found[2]]
+
+    def _scaled_along_k(self, problem: Matmul, settings: Settings) -> Settings:
+        """With powers of two along k, mostly near the ends of what the ranges allow."""
+        low, high = 0, _WIDEST
+        while low < high:
+            middle = (low + high + 1) // 2
+            family = with_spreads(self.family(problem, settings), {"inner": middle})
+            low, high = (middle, high) if certify(problem, family, declared=True).holds else (low, middle - 1)
+        return {**settings, "inner": low, "ends": True} if low else settings
 
     def _scaled(self, problem: Matmul, settings: Settings) -> Settings:
         """With powers of two along rows, columns and k, as far as the ranges allow."""

@@ -95,14 +95,22 @@ class Sparse:
 
 
 def _lone(rows: Array, seed: Seed) -> None:
-    """Zeros but for one element in twelve, none of them in the first row or column; every fifth row zero."""
-    keep = seed.stream("places").chosen(1 / 12, rows.shape)
+    """
+    Zeros but for a few, none of them in the first row or column.
+
+    Every fourth row has several, so that it has more than a few although hardly a tenth are not
+    zero; of the others every fifth is zero.
+    """
+    several = np.arange(rows.shape[-2])[:, None] % 4 == 1
+    draw = seed.stream("places")
+    keep = np.where(several, draw.chosen(1 / 7, rows.shape), draw.chosen(1 / 64, rows.shape))
     if rows.shape[-1] > 1:
         keep[..., 0] = False
         keep[..., -1] |= seed.stream("ends").chosen(1 / 2, rows.shape[:-1])
     if rows.shape[-2] > 1:
         keep[..., 0, :] = False
-        keep[..., seed.stream("zero rows").chosen(1 / 5, rows.shape[-2:-1]), :] = False
+        empty = seed.stream("zero rows").chosen(1 / 5, rows.shape[-2:-1])
+        keep[..., empty & ~several[:, 0], :] = False
     rows[...] = np.where(keep, rows, 0)
 
 
