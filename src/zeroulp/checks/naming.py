@@ -4,8 +4,8 @@ What a difference is called: further trials on a kernel that is already known to
 The verdict is reached; this finds its name, the simplest first. Poison that is still there, or
 that shows in the result, names an unwritten output, another result on a second call a race, one
 that is right at the usual addresses a captured address, one that depends on the guards a stray
-read, the bits of the trial before a cache, another formula a wrong formula. What is left is a
-matter of widths (`zeroulp.checks.widths`).
+read, the bits of the trial before a cache, another way of rounding a rounding, another formula a
+wrong formula. What is left is a matter of widths (`zeroulp.checks.widths`).
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Cancel:
             while share // (a << shift) > limits[1]:
                 shift += 1
             large = max(1, min(share // (a << shift), limits[1], _LARGEST >> shift))
-            if shift and large >= b // 2:
+            if large > b or (shift and large >= b // 2):
                 found.append(self._settings(problem, (a, large), few, shift))
         return [*found, self._settings(problem, (a, b), nonzero, 0)]
 

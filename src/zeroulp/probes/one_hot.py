@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 _EPILOGUE = 1
 _SPREAD = 40  # binary places
-_WIDEST = 120  # binary places along k alone
+_WIDEST = 80  # binary places along k alone
+_SPLIT_BITS = 12  # operands of so many bits or more may be multiplied in parts, rounded to nearest
 _TOP = 60  # an exponent beyond any but the widest formats
 
 
@@ -118,13 +119,19 @@ class OneHot:
 
     @staticmethod
     def _at_the_top(problem: Matmul, options: Options) -> Settings:
-        """Significands of a against powers of two: products from half the largest number of the output on."""
+        """
+        Significands of a against powers of two: products in the last octave of the output's range.
+
+        One octave lower for operands that are wide enough to be split: the leading part of a number
+        can be larger than the number, and its product must not overflow.
+        """
         out = problem.out_format
         room = sizing.room_for_products(problem, declared=options.declared, epilogue=_EPILOGUE)
         width = max(1, min(_widest(problem.a_format), out.precision, room.bit_length() - 1))
         most = min(2**width - 1, out.max_significand >> (out.precision - width))
         alpha = max(1, abs(dyadic(problem.alpha)[0]))
-        reach = most * alpha + sizing.epilogue_size(problem, _EPILOGUE)
+        octaves = 2 if problem.a_format.precision >= _SPLIT_BITS else 1  # a part may be larger than the whole
+        reach = octaves * most * alpha + sizing.epilogue_size(problem, _EPILOGUE)
         least = 2 ** (width - 1) if problem.beta == 0 and problem.bias is None else 1
         a, b = sizing.place(problem, (most, 1), (_TOP, _TOP), reach, least=least)
         return {"lone": "b", "a_width": width, "b_width": 1, "a_exponent": a, "b_exponent": b, "a_most": most}

@@ -95,7 +95,8 @@ class Wide:
             is_wide = name == settings["side"]
             if settings.get("lowest"):
                 format_ = problem.a_format if name == "a" else problem.b_format
-                drawn[name] = -_from_the_top(stream, format_.max_significand + 1, shapes[name])
+                along_k = problem.transpose_a if name == "a" else not problem.transpose_b  # the first of two axes is k
+                drawn[name] = -_from_the_top(stream, format_.max_significand + 1, shapes[name], -1 if along_k else -2)
             elif alike:
                 drawn[name] = _upper_half(stream, 2**width - 1 if is_wide else span, shapes[name])
             else:
@@ -185,8 +186,9 @@ def _upper_half(stream: Stream, most: int, shape: Shape) -> Array:
     return low + stream.below(most - low + 1, shape)
 
 
-def _from_the_top(stream: Stream, most: int, shape: Shape) -> Array:
-    """Integers up to *most*: from its upper half in every other row, from its last sixteenth in the rest."""
-    low = np.where(np.arange(shape[-2]) % 2 == 0, most - most // 16, most - most // 2)[:, None]
+def _from_the_top(stream: Stream, most: int, shape: Shape, axis: int) -> Array:
+    """Integers up to *most*: along *axis* in turn from its last sixteenth and from its upper half."""
+    low = np.where(np.arange(shape[axis]) % 2 == 0, most - most // 16, most - most // 2)
+    low = low[:, None] if axis == -2 else low
     drawn = low + ((most + 1 - low) * stream.below(2**16, shape).astype(np.int64) >> 16)
     return np.asarray(drawn.astype(np.int32))
