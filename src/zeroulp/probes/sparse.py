@@ -11,6 +11,7 @@ inputs and wrong on these.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -98,12 +99,12 @@ def _lone(rows: Array, seed: Seed) -> None:
     """
     Zeros but for a few, none of them in the first row or column.
 
-    Every fourth row has several, so that it has more than a few although hardly a tenth are not
-    zero; of the others every fifth is zero.
+    Every fourth row has an eighth of its elements, which is more than a few, and the others hardly
+    any, so that fewer than a tenth are not zero in all; of the others every fifth is zero.
     """
     several = np.arange(rows.shape[-2])[:, None] % 4 == 1
-    draw = seed.stream("places")
-    keep = np.where(several, draw.chosen(1 / 7, rows.shape), draw.chosen(1 / 64, rows.shape))
+    order = np.argsort(seed.stream("several").below(2**31, rows.shape), axis=-1, kind="stable")
+    keep = np.where(several, order < math.ceil(rows.shape[-1] / 8), seed.stream("places").chosen(1 / 64, rows.shape))
     if rows.shape[-1] > 1:
         keep[..., 0] = False
         keep[..., -1] |= seed.stream("ends").chosen(1 / 2, rows.shape[:-1])
