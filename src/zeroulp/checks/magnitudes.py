@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _TRIALS = 15
 _FEWEST = 2  # wrong products, and right ones, below which a boundary is a guess
+_MANY = 30  # products on either side that do not divide by chance
+_MOSTLY = 0.6  # share of products that are wrong outside a range
 _OFF = "is wrong for single products at some magnitudes: a range or a decoding is off"
 
 
@@ -50,14 +52,20 @@ def name_by_magnitude(explorer: Explorer, failing: Observation) -> Named | None:
     seen = explorer.observations("one_hot", Options(), _TRIALS)
     if failing.inputs.trial.probe == "one_hot" and failing.codes:
         seen.append(failing)
-    found = [_products(explorer.problem, one) for one in seen]
+    spread = [one for one in seen if "a_most" not in one.inputs.trial.settings]
+    return _name(explorer.problem, spread) or _name(explorer.problem, seen)  # else where all numbers are large
+
+
+def _name(problem: Matmul, seen: list[Observation]) -> Named | None:
+    """What these single products tell; None if none is wrong."""
+    found = [_products(problem, one) for one in seen]
     if not found:
         return None
     fields = ("a", "b", "expected", "actual", "wrong")
-    all_of = _Products(*(np.concatenate([getattr(one, name) for one in found]) for name in fields))
-    if not all_of.wrong.any():
+    together = _Products(*(np.concatenate([getattr(one, name) for one in found]) for name in fields))
+    if not together.wrong.any():
         return None
-    return _boundary(all_of) or Named("wrong-result", _OFF)
+    return _boundary(together) or Named("wrong-result", _OFF)
 
 
 def _products(problem: Matmul, seen: Observation) -> _Products:
@@ -83,22 +91,39 @@ def _boundary(products: _Products) -> Named | None:
     if min(np.count_nonzero(products.wrong), np.count_nonzero(~products.wrong)) < _FEWEST:
         return None
     features = {
-        "results": products.expected,
         "elements of a": products.a,
         "elements of b": products.b,
         "elements of a or b": np.maximum(products.a, products.b),
+        "results": products.expected,
     }
+    found: list[tuple[float, Named]] = []  # the narrower the gap between right and wrong, the likelier the reason
     for what, size in features.items():
         wrong, right = size[products.wrong], size[~products.wrong]
         count = f"{products.wrong.size:,} single products"
         if wrong.min() > right.max():
             text = f"of {count}, those with {what} up to {right.max():g} are right, from {wrong.min():g} on wrong"
-            return Named("wrong-result", _above(products, what, wrong.min()), (("measured", text),))
-        if wrong.max() < right.min():
+            named = Named("wrong-result", _above(products, what, wrong.min()), (("measured", text),))
+            found.append((wrong.min() / right.max(), named))
+        elif wrong.max() < right.min():
             text = f"of {count}, those with {what} from {right.min():g} on are right, up to {wrong.max():g} wrong"
             clause = f"{_returns(products.actual[products.wrong])} where {what} are {wrong.max():g} or smaller"
-            return Named("wrong-result", clause, (("measured", text),))
-    return None
+            found.append((right.min() / wrong.max(), Named("wrong-result", clause, (("measured", text),))))
+    return min(found, key=lambda one: one[0])[1] if found else _range_of_elements(products)
+
+
+def _range_of_elements(products: _Products) -> Named | None:
+    """The range within which all products are right, if most of those with an element outside are wrong."""
+    low, high = np.minimum(products.a, products.b), np.maximum(products.a, products.b)
+    most = high[~products.wrong].max()
+    small = products.wrong & (high <= most)
+    least = low[small].max(initial=0.0)
+    inside = (low > least) & (high <= most)
+    wrong_outside = products.wrong[~inside]
+    if min(np.count_nonzero(inside), wrong_outside.size) < _MANY or wrong_outside.mean() < _MOSTLY:
+        return None
+    clause = f"is right only while elements of a and b lie between about {least:.3g} and {most:.3g}"
+    text = f"single products: {np.count_nonzero(inside):,} of such elements are all right; of the others"
+    return Named("wrong-result", clause, (("measured", f"{text} {wrong_outside.mean():.0%} are wrong"),))
 
 
 def _above(products: _Products, what: str, least: float) -> str:
