@@ -15,7 +15,7 @@ import numpy as np
 
 from zeroulp import encoding
 from zeroulp.checks.explore import Explorer, Named
-from zeroulp.judge import differing
+from zeroulp.judge import Differs, differing
 from zeroulp.probes import Options
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _TRIALS = 15
 _FEWEST = 2  # wrong products, and right ones, below which a boundary is a guess
 _MANY = 30  # products on either side that do not divide by chance
 _MOSTLY = 0.6  # share of products that are wrong outside a range
+_TOP = "is right for single products in the middle of the range and wrong near its upper end"
 _OFF = "is wrong for single products at some magnitudes: a range or a decoding is off"
 
 
@@ -53,7 +54,10 @@ def name_by_magnitude(explorer: Explorer, failing: Observation) -> Named | None:
     if failing.inputs.trial.probe == "one_hot" and failing.codes:
         seen.append(failing)
     spread = [one for one in seen if "a_most" not in one.inputs.trial.settings]
-    return _name(explorer.problem, spread) or _name(explorer.problem, seen)  # else where all numbers are large
+    named = _name(explorer.problem, spread)
+    if named is None and any(isinstance(one.outcome, Differs) for one in seen):
+        return Named("wrong-result", _TOP)
+    return named
 
 
 def _name(problem: Matmul, seen: list[Observation]) -> Named | None:
