@@ -43,11 +43,15 @@ class Lattice:
         magnitude: Largest modulus, in quanta.
         exponent: Base-2 exponent of the quantum.
         least: Smallest modulus other than 0, in quanta.
+        bits: Significant bits that an element has at most, where *magnitude* has more; None: as many as there are.
+        to_lowest: Whether the largest modulus occurs with a minus sign only, as -128 does in 8 bits.
     """
 
     magnitude: int
     exponent: int = 0
     least: int = 1
+    bits: int | None = None
+    to_lowest: bool = False
 
     def misfit(self, format_: Format, *, allow_subnormals: bool, spread: int = 0) -> tuple[str, str] | None:
         """
@@ -61,9 +65,10 @@ class Lattice:
         if self.magnitude == 0:
             return None
         if format_.is_integer:
-            fits = spread == 0 <= self.exponent and self.magnitude << max(self.exponent, 0) <= format_.max_significand
+            most = format_.max_significand + int(self.to_lowest and self.exponent == 0)
+            fits = spread == 0 <= self.exponent and self.magnitude << max(self.exponent, 0) <= most
             return None if fits else (f"{format_} holds whole numbers up to {format_.max_significand}", _WIDER)
-        if self.magnitude > 2**format_.precision:
+        if self.magnitude > 2**format_.precision and (self.bits is None or self.bits > format_.precision):
             missed = f"so the first integer it misses is {2**format_.precision + 1}"
             return f"{format_} has {format_.precision} significant bits, {missed}", _WIDER
         if _exceeds(self.magnitude, self.exponent + spread, format_):

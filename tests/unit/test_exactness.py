@@ -224,3 +224,20 @@ def test_limits_in_whole_numbers_are_those_of_exact_fractions(format_):
         ratio = int(Fraction(format_.max_finite) / Fraction(2) ** format_.emin)
         expected = min((1 << bits) - 1, format_.max_significand) if format_.is_integer else min(1 << bits, ratio)
         assert exactness._largest(bits, format_) == expected
+
+
+def test_elements_of_few_bits_may_be_larger_than_the_significand():
+    """11 bits, moved up by five places: numbers of float16 although 2^16 is no limit of its integers."""
+    few, many = Lattice(2047 << 5, -10, bits=11), Lattice(2047 << 5, -10)
+    float16 = format_named("float16")
+    assert few.misfit(float16, allow_subnormals=False) is None
+    assert many.misfit(float16, allow_subnormals=False) is not None
+    assert Lattice(2047 << 5, -10, bits=12).misfit(float16, allow_subnormals=False) is not None
+
+
+def test_the_smallest_integer_has_no_opposite():
+    int8 = format_named("int8")
+    assert Lattice(128, to_lowest=True).misfit(int8, allow_subnormals=False) is None
+    assert Lattice(128).misfit(int8, allow_subnormals=False) is not None
+    assert Lattice(129, to_lowest=True).misfit(int8, allow_subnormals=False) is not None
+    assert Lattice(64, 1, to_lowest=True).misfit(int8, allow_subnormals=False) is not None

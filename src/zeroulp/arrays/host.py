@@ -66,7 +66,7 @@ class Host:
 
     def where(self, condition: Array, one: Any, other: Any) -> Array:
         """A choice, element by element."""
-        return np.where(condition, one, other)
+        return np.asarray(np.where(condition, one, other))
 
     def cast(self, array: Array, dtype: str) -> Array:
         """A conversion, where it is not that dtype already."""

@@ -1,11 +1,13 @@
 """
 Large terms that cancel: small results from sums that fill the accumulator.
 
-Every k has a partner: the two columns of a are equal, and the two rows of b are y and e - y with
-y large and e small and mostly zero. The sum of moduli fills the budget, while the result, a e,
-stays within the integers that the output holds exactly. So a narrow accumulator or partial sums
-in the output format lose bits that the final rounding cannot hide, and a lone wrong product is
-as large as y. Partners are drawn anew in every trial.
+Every k has a partner in the other half of k: the two columns of a are equal, and the two rows
+of b are y and e - y, with y large and e small and mostly zero. All products of the first half
+have the sign of their output, so that the sum of moduli fills the budget and half of it is
+reached on the way, while the result, a e, stays within the integers that the output holds
+exactly. So a narrow accumulator or partial sums in the output format lose bits that the final
+rounding cannot hide, and a lone wrong product is as large as y. Where y has room beyond its
+significant bits, it is moved up; partners without e are then exact negatives of each other.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from zeroulp.probes.base import Options, Settings, register
 from zeroulp.probes.places import axis_of_k, looked_up, moved_to
 
 if TYPE_CHECKING:
-    from zeroulp.draw import Part, Seed
+    from zeroulp.draw import Field, Part, Seed
     from zeroulp.encoding import Array
     from zeroulp.exactness import Family
     from zeroulp.probes.base import Elements
@@ -28,11 +30,12 @@ if TYPE_CHECKING:
 
 _EPILOGUE = 2
 _MOST = 4096
+_LARGEST = 2**30  # elements are drawn as int32
 
 
 @register
 class Cancel:
-    """±{1..s} in pairs of equal columns against y and e - y: see the module."""
+    """Pairs of equal columns against y and e - y, y at the top of its range: see the module."""
 
     name = "cancel"
     purpose = "large terms that cancel far apart in k: narrow accumulators and partial sums, lone wrong products"
@@ -48,54 +51,81 @@ class Cancel:
         b = max(1, min(limits[1], share, _MOST))
         a = max(1, min(limits[0], share // b, exact // 4, 64))
         odd = problem.k % 2  # the k without a partner has small entries
-        nonzero = max(0, min(problem.k // 2, exact // a - odd))
-        reach = problem.k * a * b * alpha + sizing.epilogue_size(problem, _EPILOGUE)
-        exponents = sizing.place(problem, (a, b), (1 - a.bit_length(), 1 - b.bit_length()), reach)
-        return [
-            {
-                "a": a,
-                "b": b,
-                "nonzero": min(nonzero, 256),
-                "a_exponent": exponents[0],
-                "b_exponent": exponents[1],
-            }
-        ]
+        pairs = problem.k // 2
+        nonzero = max(0, min(pairs, exact // a - odd))
+        found = []
+        if pairs > 1 and nonzero and not problem.b_format.is_integer:
+            few = max(1, min(nonzero, pairs // 4))
+            shift = 0
+            while share // (a << shift) > limits[1]:
+                shift += 1
+            large = max(1, min(share // (a << shift), limits[1], _LARGEST >> shift))
+            if large > b or (shift and large >= b // 2):
+                found.append(self._settings(problem, (a, large), few, shift))
+        return [*found, self._settings(problem, (a, b), nonzero, 0)]
+
+    @staticmethod
+    def _settings(problem: Matmul, sizes: tuple[int, int], nonzero: int, shift: int) -> Settings:
+        a, b = sizes
+        alpha = max(1, abs(dyadic(problem.alpha)[0]))
+        reach = problem.k * a * (b << shift) * alpha + sizing.epilogue_size(problem, _EPILOGUE)
+        preferred = (1 - a.bit_length(), 1 - b.bit_length() - shift)
+        exponents = sizing.place(problem, (a, b << shift), preferred, reach)
+        return {
+            "a": a,
+            "b": b,
+            "shift": shift,
+            "nonzero": min(nonzero, 256),
+            "a_exponent": exponents[0],
+            "b_exponent": exponents[1],
+        }
 
     def family(self, problem: Matmul, settings: Settings) -> Family:
         """Integers up to the sizes, all products non-zero."""
         a = Lattice(int(settings["a"]), int(settings["a_exponent"]))
-        b = Lattice(int(settings["b"]), int(settings["b_exponent"]))
+        size, shift = int(settings["b"]), int(settings["shift"])
+        bits = max(1, (size - 1).bit_length())  # of size itself too: if it is a power of two, it has one
+        b = Lattice(size << shift, int(settings["b_exponent"]), bits=bits if shift else None)
         return sizing.family(problem, a, b, problem.k, epilogue=_EPILOGUE)
 
     def elements(self, problem: Matmul, settings: Settings, seed: Seed, name: str) -> Elements:
-        """Both operands, k in pairs."""
-        size, numbers = int(settings[name]), seed.field(name)
-        pairs, along_k = problem.k // 2, axis_of_k(problem, name)
-        order = seed.stream("partners").permutation(problem.k)
-        first, second, lone = order[:pairs], order[pairs : 2 * pairs], order[2 * pairs :]
+        """Both operands, k in pairs: one in the first half, its partner in the second."""
+        size, shift, least = int(settings[name]), int(settings["shift"]), 1 if name == "a" else 2
+        along_k, pairs = axis_of_k(problem, name), problem.k // 2
+        lone = int(seed.stream("lone").below(problem.k, ())[()]) if problem.k % 2 else -1
+        order = np.delete(np.arange(problem.k), [lone] if lone >= 0 else [])
+        turn = int(seed.stream("partners").below(max(pairs, 1), ())[()])
+        first, second = order[:pairs], np.roll(order[pairs:], turn)
         partner = np.arange(problem.k)
         partner[second] = first
-        if name == "a":
-            return _unless_repeated(lambda part: numbers.signed(size, part), partner, along_k)
-        rest = np.zeros((2, problem.k), bool)  # e - y, with e not zero; e - y at all
-        rest[0, second[seed.stream("rows of e").permutation(pairs)[: int(settings["nonzero"])]]] = True
-        rest[1, second] = True
-        alone = np.isin(np.arange(problem.k), lone)
+        across = problem.m if name == "a" else problem.n
+        signs = _signs(seed, "k", problem.k), _signs(seed, "rows" if name == "a" else "columns", across)
+        numbers = seed.field(name)
 
         def y(part: Part) -> Any:
-            drawn = numbers.signed(max(1, size - 1), part)
-            return drawn + _sign(drawn) * int(size > 1)  # no unit: y less a unit of its sign is not zero
+            sign = looked_up(signs[0], part, along_k) * looked_up(signs[1], part, -3 - along_k)
+            return _upper(numbers, size, least, part) * sign
 
-        paired = _unless_repeated(y, partner, along_k)
+        def paired(part: Part) -> Any:
+            return moved_to(partner, part, along_k, y) if part.shape[along_k] == problem.k else y(part)
+
+        if name == "a":
+            return paired
+        chosen = seed.stream("rows of e").permutation(pairs) < int(settings["nonzero"])
+        with_e, is_second, is_lone = np.zeros((3, problem.k), bool)
+        with_e[first] = with_e[second] = chosen
+        is_second[second] = True
+        is_lone[lone:][:1] = lone >= 0
 
         def drawn(part: Part) -> Any:
             found = paired(part)
             if part.shape[along_k] != problem.k:
                 return found
-            unit = _sign(found)
-            with_unit, negative, single = (looked_up(table, part, along_k) for table in (*rest, alone))
-            found = part.arrays.where(negative, with_unit * unit - found, found)
-            return part.arrays.where(single, unit, found)
+            unit, e = (found >> 31) | 1, looked_up(with_e, part, along_k)  # the sign bit everywhere, and a one: +-1
+            large = part.arrays.where(e, found, found << shift)
+            rest = unit * e - large  # e has the sign of y, so that e - y is no larger than y
+            found = part.arrays.where(looked_up(is_second, part, along_k), rest, large)
+            return part.arrays.where(looked_up(is_lone, part, along_k), unit, found)
 
         return drawn
 
@@ -105,15 +135,11 @@ class Cancel:
         return 0.0
 
 
-def _unless_repeated(elements: Elements, partner: Array, along_k: int) -> Elements:
-    """Elements of partners are the same, unless all k are one and the same anyway."""
-
-    def drawn(part: Part) -> Any:
-        return moved_to(partner, part, along_k, elements) if part.shape[along_k] == len(partner) else elements(part)
-
-    return drawn
+def _upper(numbers: Field, most: int, least: int, part: Part) -> Any:
+    """Integers from the last eighth up to *most*, none below *least* unless *most* is."""
+    low = max(min(least, most), most - max(1, most // 8))
+    return low + numbers.below(most - low + 1, part)
 
 
-def _sign(drawn: Any) -> Any:
-    """±1 for int32 other than zero: the sign bit everywhere, and a one."""
-    return (drawn >> 31) | 1
+def _signs(seed: Seed, label: str, count: int) -> Array:
+    return (1 - 2 * seed.stream(f"signs of {label}").below(2, (count,))).astype(np.int32)

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from zeroulp.exactness import Lattice, dyadic
 from zeroulp.probes import sizing
 from zeroulp.probes.base import Options, Settings, register
+from zeroulp.probes.places import axis_of_k
 from zeroulp.probes.pool import pool_for, pool_of, pooled
 from zeroulp.probes.scaling import widest, with_spreads
 
@@ -28,12 +31,18 @@ _EPILOGUE = 2
 _NARROWEST = 3  # significant bits below which an odd integer is no longer wide
 _SPREAD = 6  # binary places
 _TOP = 60  # an exponent beyond any but the widest formats
+_SMALL_INTEGER_BITS = 16
 _MOST = 2**30  # span of the small integers: they are drawn as int32
 
 
 @register
 class Wide:
-    """Odd integers of ``width`` bits on one ``side`` against {±1, ..., ±span}; ``alike``: no signs."""
+    """
+    Odd integers of ``width`` bits on one ``side`` against {±1, ..., ±span}.
+
+    ``alike``: no signs, and sums near the budget. ``lowest``: integers of one sign down to the
+    smallest of their format, -128 in 8 bits, so that sums come near the largest possible one.
+    """
 
     name = "wide"
     purpose = "full significands that fill the accumulator: narrow accumulators, cut operands, rounding"
@@ -70,12 +79,13 @@ class Wide:
         """With powers of two along rows, columns and k, as far as the ranges allow."""
         if options.plain:
             return settings
-        return widest(
-            problem, settings, lambda s: with_spreads(self.family(problem, s), s), most=_SPREAD, inner=True
-        )
+        return widest(problem, settings, lambda s: with_spreads(self.family(problem, s), s), most=_SPREAD, inner=True)
 
     def family(self, problem: Matmul, settings: Settings) -> Family:
         """Lattices of the wide and the narrow operand."""
+        if settings.get("lowest"):
+            lowest = [Lattice(f.max_significand + 1, to_lowest=True) for f in (problem.a_format, problem.b_format)]
+            return sizing.family(problem, lowest[0], lowest[1], int(settings["terms"]), epilogue=_EPILOGUE)
         wide = Lattice(2 ** int(settings["width"]) - 1, int(settings["wide_exponent"]))
         narrow = Lattice(int(settings["span"]), int(settings["span_exponent"]))
         a, b = (wide, narrow) if settings["side"] == "a" else (narrow, wide)
@@ -83,24 +93,33 @@ class Wide:
 
     def elements(self, problem: Matmul, settings: Settings, seed: Seed, name: str) -> Elements:
         """Odd integers with the leading bit set and a random sign; small integers without zero."""
-        width, span, alike = int(settings["width"]), int(settings["span"]), bool(settings["alike"])
         numbers = seed.field(name)
-        is_wide = name == settings["side"]
-
-        def drawn(part: Part) -> Any:
-            if alike:
-                return _upper_half(numbers, 2**width - 1 if is_wide else span, part)
-            return _odd(numbers, width, part) if is_wide else numbers.signed(span, part)
-
+        lowest = settings.get("lowest")
+        elements = self._lowest(problem, numbers, name) if lowest else _of_a_side(numbers, settings, name)
         if name == "a":
-            return drawn
-        distinct = pooled(problem, drawn, pool_of(problem, settings, seed))
+            return elements
         terms = int(settings["terms"])
         block = int(seed.stream("block of k").below(sizing.blocks_of(problem.k, terms), ())[()])
+        distinct = pooled(problem, elements, pool_of(problem, settings, seed))
         return sizing.keep_block(problem, distinct, seed, block, terms)
+
+    @staticmethod
+    def _lowest(problem: Matmul, numbers: Field, name: str) -> Elements:
+        """Minus integers up to the largest: of rows in turn from its last sixteenth and from its upper half."""
+        most = (problem.a_format if name == "a" else problem.b_format).max_significand + 1
+        own = -3 - axis_of_k(problem, name)
+        low = np.array([most - most // 16, most - most // 2], np.int32)
+
+        def drawn(part: Part) -> Any:
+            lowest = part.arrays.from_host(low)[part.coordinate(own) % 2]
+            return -(lowest + ((most + 1 - lowest) * numbers.below(2**15, part) >> 15))
+
+        return drawn
 
     def detection(self, problem: Matmul, settings: Settings) -> float:
         """As for ``signed`` where no result can round; otherwise no bound is claimed."""
+        if settings.get("lowest"):
+            return 0.0
         width, span, terms = int(settings["width"]), int(settings["span"]), int(settings["terms"])
         size = terms * (2**width - 1) * span * max(1, abs(dyadic(problem.alpha)[0]))
         if size + sizing.epilogue_size(problem, _EPILOGUE) > problem.out_format.exact_integer_limit:
@@ -136,9 +155,11 @@ class Wide:
         preferred = (_TOP, _TOP) if at_the_top else (near_one[0], near_one[1])
         a, b = sizing.place(problem, sizes, preferred, reach)
         wide_exponent, span_exponent = (a, b) if side == "a" else (b, a)
+        lowest = alike and options.width is None and options.bits is None and _has_room_for_lowest(problem, terms, room)
         return {
             "side": side,
             "alike": alike,
+            **({"lowest": True} if lowest else {}),
             "width": width,
             "span": span,
             "terms": terms,
@@ -147,10 +168,27 @@ class Wide:
         }
 
 
+def _has_room_for_lowest(problem: Matmul, terms: int, room: int) -> bool:
+    """Whether all k products of the smallest integers of both formats fit the budget."""
+    a, b = problem.a_format, problem.b_format
+    if not (a.is_integer and b.is_integer and max(a.bits, b.bits) <= _SMALL_INTEGER_BITS):
+        return False
+    return terms == problem.k and terms * (a.max_significand + 1) * (b.max_significand + 1) <= room
+
+
 def _full_width(format_: Format) -> int:
     """Significant bits of the widest odd integers of a format (31 at most: they are drawn as int32)."""
     width = min(format_.precision, 31)
     return width if 2**width - 1 <= format_.exact_integer_limit else width - 1
+
+
+def _of_a_side(numbers: Field, settings: Settings, name: str) -> Elements:
+    """The wide operand, or the narrow one."""
+    width, span = int(settings["width"]), int(settings["span"])
+    is_wide = name == settings["side"]
+    if settings["alike"]:
+        return lambda part: _upper_half(numbers, 2**width - 1 if is_wide else span, part)
+    return (lambda part: _odd(numbers, width, part)) if is_wide else (lambda part: numbers.signed(span, part))
 
 
 def _odd(numbers: Field, width: int, part: Part) -> Any:
