@@ -23,9 +23,9 @@ from zeroulp.checks.poison import poison_of
 from zeroulp.checks.snapshot import Snapshot
 from zeroulp.judge import Differs, Matched, Outcome, judge, same
 from zeroulp.problem import LAYOUTS
-from zeroulp.reference import WORKSPACE, Fed, Verifier
 from zeroulp.report import Finding
 from zeroulp.runner.base import Call
+from zeroulp.verify import WORKSPACE, Fed, Verifier
 
 if TYPE_CHECKING:
     from zeroulp.encoding import Array

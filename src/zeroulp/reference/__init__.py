@@ -1,14 +1,12 @@
 """
 The expected bits: exact integers, rounded once.
 
-The product comes from whatever multiplies fast and is verified before it is believed; no kernel
-is called here, and no certificate is questioned.
+``product`` multiplies integers exactly and checks itself; ``expected`` adds the epilogue and
+rounds. Nothing here knows of kernels, and nothing of how a certificate was reached.
 """
 
-from zeroulp.reference.expected import Expected, expected_result
-from zeroulp.reference.fed import Fed
+from zeroulp.reference.expected import Expected, expected_of_total, expected_result
 from zeroulp.reference.nonfinite import with_nonfinite
-from zeroulp.reference.product import exact_product
-from zeroulp.reference.verify import WORKSPACE, Verifier
+from zeroulp.reference.product import exact_product, plain_product
 
-__all__ = ["WORKSPACE", "Expected", "Fed", "Verifier", "exact_product", "expected_result", "with_nonfinite"]
+__all__ = ["Expected", "exact_product", "expected_of_total", "expected_result", "plain_product", "with_nonfinite"]

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zeroulp.judge import Outcome, Tally, differing
-from zeroulp.reference.expected import expected_of_total
-from zeroulp.reference.freivalds import MISS, draw_vectors, size_for
-from zeroulp.reference.product import plain_product
+from zeroulp.reference import expected_of_total, plain_product
+from zeroulp.verify.freivalds import MISS, draw_vectors, size_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from zeroulp.reference.fed import Fed, Repeated
+    from zeroulp.verify.fed import Fed, Repeated
 
 WORKSPACE = 2**28
 """Bytes that verification may use for its own arrays."""
@@ -68,9 +67,10 @@ class Verifier:
     def _judge_matrix(self, matrix: _Matrix, tally: Tally) -> None:
         """A result whose difference from the exact one is zero is right, whether or not others round."""
         rounds = self.fed.certificate.theorem == "round-once"
-        rows = matrix.inexact_rows(give_up=_OFTEN if rounds else 1.0)
+        strict = self.fed.problem.signed_zero == "strict"  # zeros of either sign are one value to the test
+        rows = np.arange(self.fed.problem.m) if strict else matrix.inexact_rows(give_up=_OFTEN if rounds else 1.0)
         if rows.size:
-            columns = np.arange(self.fed.problem.n) if rounds else matrix.inexact_columns(rows)
+            columns = np.arange(self.fed.problem.n) if rounds or strict else matrix.inexact_columns(rows)
             matrix.compare(tally, rows, columns)
 
 
