@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,9 @@ class Bench:
         synchronize: Waits for the device.
     """
 
-    def __init__(self, arrays: Arrays, inputs: Inputs, multiply: Callable[..., Any], synchronize: Callable[[], None]) -> None:
+    def __init__(
+        self, arrays: Arrays, inputs: Inputs, multiply: Callable[..., Any], synchronize: Callable[[], None]
+    ) -> None:
         self.arrays, self.inputs, self.multiply, self.synchronize = arrays, inputs, multiply, synchronize
         problem = inputs.problem
         regions, size = memory.arrange([(operand, LAYOUTS["contiguous"]) for operand in problem.operands])
@@ -44,9 +47,9 @@ class Bench:
         self.fill()
         self.result = arrays.codes(self.product())
         codes = {name: arrays.codes(array) for name, array in self.operands.items()}
-        self.verifier = Verifier(Fed(problem, inputs.family, inputs.trial.certificate, arrays, codes, inputs.scales, inputs.pool))
-        outcome = self.verifier.judge(self.result)
-        assert isinstance(outcome, Matched), f"the kernel is wrong: {outcome}"
+        fed = Fed(problem, inputs.family, inputs.trial.certificate, arrays, codes, inputs.scales, inputs.pool)
+        self.verifier = Verifier(fed)
+        assert isinstance(self.verify(), Matched), "the kernel is wrong"
 
     def fill(self) -> None:
         """Draw the operands."""
@@ -55,6 +58,18 @@ class Bench:
     def product(self) -> Any:
         """Call the kernel."""
         return self.multiply(self.operands["a"], self.operands["b"])
+
+    def verify(self) -> Any:
+        """Verify its result."""
+        return self.verifier.judge(self.result)
+
+    def on_host(self) -> list[np.ndarray]:
+        """The operands in the host's memory."""
+        found = []
+        for operand in self.inputs.problem.operands:
+            codes = self.arrays.to_host(self.arrays.codes(self.operands[operand.name]))
+            found.append(encoding.array_of(codes.view(encoding.code_dtype(operand.format)), operand.format))
+        return found
 
     def seconds(self, work: Callable[[], Any], repeats: int) -> float:
         """The shortest of some runs."""
@@ -68,9 +83,20 @@ class Bench:
         return best
 
 
-def on_host(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def fp32_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The FP32 product on the CPU, rounded once: the reference of the original protocol."""
     return (a.astype(np.float32) @ b.astype(np.float32)).astype(a.dtype)
+
+
+def row(bench: Bench, repeats: int, cpu: float | None) -> list[str]:
+    """One line of the table."""
+    kernel, drawn, verified = (bench.seconds(work, repeats) for work in (bench.product, bench.fill, bench.verify))
+    return [
+        *(f"{1e3 * seconds:.2f}" for seconds in (kernel, drawn, verified)),
+        f"{verified / kernel:.2f}",
+        f"{1e3 * cpu:.0f}" if cpu else "-",
+        f"{cpu / verified:.1f}" if cpu else "-",
+    ]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -82,31 +108,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--cpu-most", type=int, default=8192, help="largest n whose FP32 CPU product is measured")
     arguments = parser.parse_args(argv)
-    arrays, multiply, synchronize = HOST, on_host, lambda: None
+    arrays, multiply, synchronize = HOST, fp32_product, lambda: None
     if arguments.device != "cpu":
-        import torch
-
+        torch = importlib.import_module("torch")
         arrays, multiply = Torch(torch.device(arguments.device)), torch.matmul
         synchronize = torch.cuda.synchronize
     rows = []
     for name in arguments.formats:
         for n in arguments.sizes:
             problem = zeroulp.Matmul(n, n, n, a=name)
-            trials = make_plan(problem).trials
-            cpu = None
+            trials, cpu = make_plan(problem).trials, None
             for probe in PROBES:
                 trial = next(t for t in trials if t.probe == probe)
                 bench = Bench(arrays, draw_inputs(problem, trial, 1), multiply, synchronize)
-                kernel = bench.seconds(bench.product, arguments.repeats)
-                verified = bench.seconds(lambda bench=bench: bench.verifier.judge(bench.result), arguments.repeats)
-                drawn = bench.seconds(bench.fill, arguments.repeats)
                 if cpu is None and n <= arguments.cpu_most:
-                    host = {o.name: encoding.array_of(np.ascontiguousarray(arrays.to_host(arrays.codes(bench.operands[o.name]))).view(encoding.code_dtype(o.format)), o.format) for o in problem.operands}
-                    cpu = bench.seconds(lambda host=host: on_host(host["a"], host["b"]), 1)
-                ratio = f"{cpu / verified:.1f}" if cpu else "-"
-                rows.append([f"{n}^3", name, probe, *(f"{1e3 * s:.2f}" for s in (kernel, drawn, verified)), f"{verified / kernel:.2f}", f"{1e3 * cpu:.0f}" if cpu else "-", ratio])
-    head = ["shape", "format", "probe", "kernel, ms", "draw, ms", "verify, ms", "verify / kernel", "FP32 on CPU, ms", "CPU / verify"]
-    report("Verification of one result", head, rows, "`signed`: nothing rounds. `wide`: every result is rounded, and b has a pool of columns.")
+                    operands = bench.on_host()
+                    cpu = bench.seconds(lambda operands=operands: fp32_product(*operands), 1)
+                rows.append([f"{n}^3", name, probe, *row(bench, arguments.repeats, cpu)])
+    times = ["kernel, ms", "draw, ms", "verify, ms", "verify / kernel", "FP32 on CPU, ms", "CPU / verify"]
+    notes = "`signed`: nothing rounds. `wide`: every result is rounded, and b has a pool of columns."
+    report("Verification of one result", ["shape", "format", "probe", *times], rows, notes)
     return 0
 
 

@@ -94,7 +94,9 @@ def test_every_way_comes_to_the_same_outcome(problem, arrays):
             wanted = judge(codes, inputs.expected, problem.out_format)
             there = arrays.codes(arrays.from_host(encoding.array_of(codes, problem.out_format)))
             for workspace in (2**28, 3000) if problem.k < 100 and trial.probe in ("signed", "wide") else (2**28,):
-                assert Verifier(fed, workspace).judge(there) == wanted, (trial.probe, what, workspace)
+                found = Verifier(fed, workspace).judge(there)
+                assert found == wanted or (found is None and trial.certificate.masked), (trial.probe, what, workspace)
+                assert found is not None or what != "right"
                 verified += 1
     assert verified > 10
 

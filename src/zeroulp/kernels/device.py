@@ -52,6 +52,14 @@ class Device(Protocol):
         """The block on the device, where inputs can be drawn and results verified; None: only on the host."""
         ...
 
+    def share(self) -> str:
+        """The resident block in words that `adopt` understands, in another process. Raises RuntimeError."""
+        ...
+
+    def adopt(self, text: str) -> None:
+        """Make the block of another process the resident one. Raises RuntimeError if that cannot be."""
+        ...
+
     def describe(self, result: Any, output: Region, seconds: float) -> Returned:
         """A result as plain facts, with a copy of its encodings beside the resident block."""
         ...
@@ -116,6 +124,14 @@ class Host:
     def resident(self) -> Any:
         """The host's block is worked on as it is."""
         return None
+
+    def share(self) -> str:
+        """The host's block is shared otherwise."""
+        raise RuntimeError("the host's memory is shared through a file")
+
+    def adopt(self, text: str) -> None:
+        """The host's block is shared otherwise."""
+        raise RuntimeError(f"the host's memory is shared through a file, not by {text!r}")
 
     def describe(self, result: Any, output: Region, seconds: float) -> Returned:
         """A result as plain facts, with a copy of its encodings where dtype and shape are right."""

@@ -7,10 +7,12 @@ an entry in `FRAMEWORKS`, with a `Device` of its own if its arrays may live on o
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import ctypes
 import dis
 import importlib
+import pickle
 import sys
 from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType
@@ -122,12 +124,29 @@ class TorchDevice:
     def __init__(self, torch: Any, device: Any, block: Array) -> None:
         self._torch, self._device, self._host = torch, device, block
         self._stream = self._current_stream()
-        self._block = torch.zeros(-(-len(block) // 64) * 64, dtype=torch.uint8, device=device)
+        self._own: Any = None
+
+    @property
+    def _block(self) -> Any:
+        if self._own is None:
+            size = -(-len(self._host) // 64) * 64
+            self._own = self._do(self._torch.zeros, size, dtype=self._torch.uint8, device=self._device)
+        return self._own
 
     @property
     def resident(self) -> Any:
         """The block on the device, which can be worked on there."""
         return self._block
+
+    def share(self) -> str:
+        """The block in words that `adopt` understands, in another process of this machine. Raises RuntimeError."""
+        reductions = importlib.import_module("torch.multiprocessing.reductions")
+        return base64.b64encode(pickle.dumps(reductions.reduce_tensor(self._block))).decode()
+
+    def adopt(self, text: str) -> None:
+        """Use the block of another process. Raises RuntimeError if the device does not share memory."""
+        rebuild, arguments = pickle.loads(base64.b64decode(text))  # noqa: S301  (it comes from our own parent)
+        self._own = rebuild(*arguments)
 
     def describe(self, result: Any, output: Region, seconds: float) -> Returned:
         """A result as plain facts, with a copy of its encodings on the device; made in the order of the stream."""
@@ -268,6 +287,25 @@ FRAMEWORKS: dict[str, Framework] = {
     "numpy": Framework("numpy", lambda array: array, _numpy_back),
     "torch": Framework("torch", _torch_to, _torch_back, _torch_attach),
 }
+
+
+def device_named(name: str, framework: str | None, block: Array) -> Device | None:
+    """
+    A device of its own for arrays in a copy of *block*; None for ``"cpu"``.
+
+    Args:
+        name: Of the device.
+        framework: Whose arrays live there; None: of the first framework that has devices.
+        block: The host's block.
+
+    Raises:
+        UsageError: If there is no such device, or the framework has none.
+    """
+    able = [other for other in FRAMEWORKS.values() if other.attach is not None]
+    chosen = framework_named(framework) if framework else able[0]
+    if name == "cpu" or chosen.attach is None:
+        return None
+    return chosen.attach(name, block)
 
 
 def framework_named(name: str) -> Framework:

@@ -87,15 +87,34 @@ def map_memory(descriptor: int, size_bytes: int) -> Array:
 
 
 class Executor:
-    """Calls a kernel on regions of a block and remembers the results; both runners are built on it."""
+    """
+    Calls a kernel on regions of a block and remembers the results; both runners are built on it.
 
-    def __init__(self, kernel: Kernel, block: Array) -> None:
+    Args:
+        kernel: The candidate.
+        block: The host's block.
+        shared: A block on a device that another process shares, in its words; empty: the device's
+            own, if there is one; None: everything goes through the host's block.
+    """
+
+    def __init__(self, kernel: Kernel, block: Array, shared: str | None = "") -> None:
         self._kernel = kernel
         self._host = Host(block)
         self._device = kernel.attach(block) or self._host
-        self.resident: Any = getattr(self._device, "resident", None)
+        self.resident: Any = self._find_resident(shared)
         self._results: dict[int, Any] = {}
         self._kept: set[int] = set()
+
+    def _find_resident(self, shared: str | None) -> Any:
+        """The device's block, if inputs and results are to stay there."""
+        if shared is None:
+            return None
+        if shared:
+            try:
+                self._device.adopt(shared)
+            except (AttributeError, RuntimeError):
+                return None
+        return getattr(self._device, "resident", None)
 
     def call(self, call: Call) -> Returned:
         """Call the kernel; see `Runner.call`."""
@@ -128,6 +147,10 @@ class Executor:
     def guarded(self) -> contextlib.AbstractContextManager[None]:
         """Where its block is worked on: what goes wrong on a device now is the doing of the kernel before."""
         return contextlib.nullcontext() if self.resident is None else self._device.guarded()
+
+    def wait(self) -> None:
+        """Until the device has done what was asked of it."""
+        self._device.wait()
 
     def _described(self, result: Any, output: Region, seconds: float) -> Returned:
         if self.resident is not None:

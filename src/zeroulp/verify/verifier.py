@@ -47,21 +47,31 @@ class Verifier:
 
     @staticmethod
     def can(fed: Fed) -> bool:
-        """Whether sums are small enough for a test in float64, and nothing but numbers is expected."""
-        return not fed.family.masked and size_for(fed.problem.n, fed.certificate.largest_sum) is not None
+        """Whether sums are small enough for a test in float64; if masked, whether they are the sums of |terms| too."""
+        signs = fed.family.masked and min(fed.problem.alpha, fed.problem.beta) < 0
+        return not signs and size_for(fed.problem.n, fed.certificate.largest_sum) is not None
 
-    def judge(self, codes: Any) -> Outcome:
+    def judge(self, codes: Any) -> Outcome | None:
         """
         The outcome for a result.
 
         Args:
             codes: (*batch, m, n) encodings, in the library of the operands.
+
+        Returns:
+            The outcome; None where a masked result is not exact throughout, and so the positions
+            that count have to be found first.
         """
         problem = self.fed.problem
         tally = Tally(problem.out_format, problem.output.shape)
+        masked = self.fed.family.masked
         with np.errstate(invalid="ignore", over="ignore"):  # a wrong result may hold anything
             for entry in np.ndindex(*problem.batch):
-                self._judge_matrix(_Matrix(self, entry, codes[entry]), tally)
+                matrix = _Matrix(self, entry, codes[entry])
+                if not masked:
+                    self._judge_matrix(matrix, tally)
+                elif matrix.inexact_rows(give_up=0.0).size:
+                    return None
         return tally.outcome()
 
     def _judge_matrix(self, matrix: _Matrix, tally: Tally) -> None:
@@ -102,6 +112,7 @@ class _Matrix:
             give_up: Once a larger share of some rows than this is inexact, all rows are taken to be.
         """
         m, n, largest = self.problem.m, self.problem.n, self.fed.certificate.largest_sum
+        limit = min(largest, self.fed.certificate.budget) if self.fed.family.masked else largest
         size = size_for(n, largest, self._miss)
         assert size is not None, "Verifier.can was asked"
         vectors = draw_vectors(self.arrays, n, size)
@@ -115,7 +126,7 @@ class _Matrix:
             if "c" in self.codes:
                 exact = exact + self.arrays.matmul(self._quanta("c", rows), vectors) * self._scale_c
             out = self._quanta("out", rows)
-            off = (abs(out) > largest) | (out != out.round())  # too large, off the grid, or no number
+            off = (abs(out) > limit) | (out != out.round())  # too large, off the grid, or no number
             wrong = off.any(-1) | (self.arrays.matmul(out, vectors) != exact).any(-1)
             if bool(wrong.any()):
                 found.append(low + np.flatnonzero(self.arrays.to_host(wrong)))
@@ -194,7 +205,7 @@ class _Matrix:
         actual = self.codes["out"][down.index]
         actual = actual[:, across.index]
         expected = self._rounded(total, down, across)
-        if expected is not None and self.arrays.equal(expected, actual):
+        if expected is not None and self._agree(expected, actual):
             return
         exact = self.arrays.to_host(total).astype(np.int64)
         moduli = None
@@ -210,6 +221,13 @@ class _Matrix:
             i, j = np.nonzero(wrong)
             lead = tuple(np.full(len(i), axis) for axis in self.entry)
             tally.add((*lead, down.numbers[i], across.numbers[j]), codes[i, j], wanted.codes[i, j])
+
+    def _agree(self, expected: Any, actual: Any) -> bool:
+        """Whether two results have the same bits, or at least the same values: zeros of either sign."""
+        if self.arrays.equal(expected, actual):
+            return True
+        one, other = (self.arrays.values(codes, self.problem.out_format) for codes in (expected, actual))
+        return self.arrays.equal(one, other)
 
     def _rounded(self, total: Any, down: _Share, across: _Share) -> Any:
         """Encodings of exact results, rounded by the library's own conversion; None where that is not enough."""
