@@ -13,7 +13,7 @@ from zeroulp.checks.change import with_a_few_changed
 from zeroulp.draw import Seed
 from zeroulp.probes import Overlaid, draw_scales, family_of, probe_named
 from zeroulp.problem import LAYOUTS
-from zeroulp.reference import Expected, expected_result, with_nonfinite
+from zeroulp.reference import Expected, expected_result, with_nonfinite, with_subnormals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +51,8 @@ class Inputs:
             return expected
         shapes = {operand.name: operand.shape for operand in problem.operands}
         codes = {name: np.broadcast_to(self.codes[name], shapes[name]) for name in ("a", "b")}
-        return with_nonfinite(problem, codes, expected)
+        expected = with_nonfinite(problem, codes, expected)
+        return with_subnormals(problem, codes, expected) if self.family.beyond == "subnormals" else expected
 
 
 def draw_inputs(problem: Matmul, trial: Trial, seed: int) -> Inputs:
@@ -101,6 +102,10 @@ def encode(integers: Array, lattice: Lattice, format_: Format, shift: Array | No
     dtype = encoding.storage_dtype(format_)
     if format_.is_integer:
         return encoding.bits_of((integers << lattice.exponent).astype(dtype))
+    lowest = lattice.exponent + (0 if shift is None else int(np.min(shift, initial=0)))
+    if lowest < format_.emin:  # by integer arithmetic, for a processor set to flush subnormals would do so here
+        exponent = lattice.exponent if shift is None else np.broadcast_to(shift + lattice.exponent, integers.shape)
+        return encoding.round_integers(integers, exponent, format_)
     if shift is not None:
         values = np.ldexp(integers.astype(np.float64), (shift + lattice.exponent).astype(np.int32))
         return encoding.bits_of(values.astype(dtype, copy=False))

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zeroulp.checks.poison import differs_by_poison
+from zeroulp.checks.special import is_left_over, is_special, left_over, special_case
 from zeroulp.checks.widths import Explorer, case_of, name_by_width, smallest_wrong_sum
-from zeroulp.diagnose import explain, explain_rounding, is_one_of_two_neighbours, whereabouts
+from zeroulp.diagnose import explain, explain_rounding, explain_special, is_one_of_two_neighbours, whereabouts
 from zeroulp.errors import KernelError
 from zeroulp.judge import Matched, differing, same
 from zeroulp.report import Finding
@@ -49,6 +50,8 @@ def name_difference(bench: Bench, trial: Trial, seen: Observation, before: Obser
         return _finding("unwritten-output", f"leaves outputs unwritten, {where}", trial)
     if _reads_poison(bench, trial):
         return _finding("unwritten-output", f"{_READS_POISON}, {where}", trial)
+    if before is not None and is_left_over(bench, trial, seen, before, again):
+        return left_over(trial, before, where)
     repeated = next((f for f in again.findings if f.kind == "nondeterministic"), None)
     format_ = bench.problem.out_format
     if repeated or (again.codes and not same(again.codes[0], seen.codes[0], format_)[wrong].all()):
@@ -67,6 +70,8 @@ def name_difference(bench: Bench, trial: Trial, seen: Observation, before: Obser
         return _finding("out-of-bounds-read", f"{text}, {where}", trial)
     if before is not None and _is_stale(seen, before, wrong):
         return _stale(trial, before)
+    if is_special(trial):
+        return _finding("special-values", f"{explain_special(special_case(bench.problem, seen))}, {where}", trial)
     for kind, tell in (("wrong-result", explain), ("rounding", explain_rounding)):
         clause = tell(case)
         if clause:

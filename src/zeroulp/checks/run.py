@@ -10,6 +10,7 @@ from zeroulp.checks.bench import Bench, Observation, block_size
 from zeroulp.checks.environment import describe_environment
 from zeroulp.checks.inputs import digest
 from zeroulp.checks.naming import name_difference, name_repetition
+from zeroulp.checks.special import look_at_special
 from zeroulp.checks.target import can_be_found
 from zeroulp.errors import KernelError, UsageError
 from zeroulp.judge import Differs
@@ -43,6 +44,7 @@ class Run:
     findings: list[Finding] = field(default_factory=list)
     records: list[TrialRecord] = field(default_factory=list)
     compared: NDArray[np.bool_] | bool = False
+    special_values: dict[str, str] = field(default_factory=dict)
 
     def judge_all(self, function: Callable[..., Any] | None, isolation: str, deadline_seconds: float) -> Report:
         """Start the runner, run the trials, say what came of it."""
@@ -90,6 +92,7 @@ class Run:
                 self.progress(done, len(self.plan.trials), trial.probe)
             seen = bench.observe(trial, patient=True)
             self._record(trial, seen)
+            self.special_values |= look_at_special(self.plan.problem, trial, seen)
             self.findings += seen.findings
             if isinstance(seen.outcome, Differs) and not {f.kind for f in seen.findings} & _NEEDS_NO_NAME:
                 self._name(bench, trial, seen, before)
@@ -177,6 +180,7 @@ class Run:
             trials=tuple(self.records),
             skipped=plan.skipped,
             coverage=self.coverage,
+            special_values=self.special_values,
             calls=bench.calls if bench else 0,
             escape_probability=plan.escape_probability if verdict is Verdict.CORRECT else 1.0,
             wished=plan.wished,

@@ -6,13 +6,14 @@ One file per probe; importing this package fills the table. ``base`` says what a
 """
 
 from zeroulp.probes import binary, cancel, fractional, one_hot, signed, sparse, specials, wide
-from zeroulp.probes.base import TABLE, Options, Overlaid, Probe, probe_named
+from zeroulp.probes.base import TABLE, Options, Overlaid, Partial, Probe, probe_named
 from zeroulp.probes.scaling import Scales, draw_scales, family_of
 
 __all__ = [
     "TABLE",
     "Options",
     "Overlaid",
+    "Partial",
     "Probe",
     "Scales",
     "binary",

@@ -82,6 +82,15 @@ class Overlaid(Protocol):
         ...
 
 
+@runtime_checkable
+class Partial(Protocol):
+    """A probe with several kinds of trial, of which a problem may have some only."""
+
+    def left_out(self, problem: Matmul) -> dict[str, str]:
+        """The kinds that a check of *problem* has no trial of, each with the reason."""
+        ...
+
+
 TABLE: dict[str, Probe] = {}
 
 _P = TypeVar("_P", bound="type[Any]")

@@ -21,7 +21,7 @@ from zeroulp.probes.base import probe_named
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zeroulp.draw import Seed
+    from zeroulp.draw import Seed, Stream
     from zeroulp.encoding import Array
     from zeroulp.probes.base import Settings
     from zeroulp.problem import Matmul
@@ -64,10 +64,17 @@ def draw_scales(problem: Matmul, settings: Settings, seed: Seed) -> Scales | Non
         return None
     lengths = {"rows": problem.m, "columns": problem.n, "inner": problem.k}
     drawn = {
-        axis: seed.stream(f"exponents of {axis}").below(2 * spread + 1, (lengths[axis],)) - spread
+        axis: _draw(seed.stream(f"exponents of {axis}"), spread, lengths[axis], extremes="extremes" in settings)
         for axis, spread in spreads.items()
     }
     return Scales(**drawn)
+
+
+def _draw(stream: Stream, spread: int, length: int, *, extremes: bool) -> Array:
+    """Exponents from -spread to spread; or these two alone, each for half of them in a random order."""
+    if extremes:
+        return np.where(stream.permutation(length) < (length + 1) // 2, spread, -spread)
+    return stream.below(2 * spread + 1, (length,)) - spread
 
 
 def family_of(problem: Matmul, probe: str, settings: Settings) -> Family:

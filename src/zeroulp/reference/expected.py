@@ -27,14 +27,15 @@ class Expected:
 
     Args:
         codes: (*batch, m, n) encodings.
-        also: Two further encodings allowed at each position (ties under ``"ties-either"``), or None.
+        also: Further encodings allowed at each position, as arrays that broadcast to *codes*: the
+            neighbours of a tie under ``"ties-either"``, what a clause on special values allows.
         compared: Which positions are compared, or None for all.
         zero_sign: Where the sign of a zero is determined, or None for nowhere.
         rounded: Whether some compared result was rounded.
     """
 
     codes: Array
-    also: tuple[Array, Array] | None
+    also: tuple[Array, ...]
     compared: NDArray[np.bool_] | None
     zero_sign: NDArray[np.bool_] | None
     rounded: bool
@@ -72,15 +73,18 @@ def expected_result(
     format_ = problem.out_format
     if exponent is None:
         exponent = certificate.quantum_exponent
-    codes = encoding.round_integers(total, exponent, format_, saturate=problem.saturate)
+    on_overflow = problem.contract.on_overflow(format_)
+    codes = encoding.round_integers(total, exponent, format_, saturate=on_overflow == "saturate")
     compared = None
     if family.masked:
         moduli = total_in_quanta(problem, family, certificate, integers, moduli=True)
         compared = moduli <= certificate.budget
     rounded = certificate.theorem == "round-once"
-    also = None
+    also: tuple[Array, ...] = ()
+    if family.beyond == "overflow" and on_overflow == "either":
+        also = (encoding.round_integers(total, exponent, format_, saturate=True),)
     if rounded and problem.rounding == "ties-either":
-        also = _neighbours(total, exponent, codes, problem)
+        also += _neighbours(total, exponent, codes, problem)
     sign = None
     if problem.signed_zero == "strict":
         sign = total_in_quanta(problem, family, certificate, integers, moduli=True) > 0
@@ -132,8 +136,9 @@ def _neighbours(
     """
     format_ = problem.out_format
     exact = encoding.decode(codes, format_) == np.ldexp(total.astype(np.float64), exponent)
+    saturate = problem.contract.on_overflow(format_) == "saturate"
     nudged = (
-        encoding.round_integers(4 * total + nudge, exponent - 2, format_, saturate=problem.saturate)
+        encoding.round_integers(4 * total + nudge, exponent - 2, format_, saturate=saturate)
         for nudge in (-1, 1)
     )
     low, high = (np.where(exact, codes, other) for other in nudged)
