@@ -451,7 +451,7 @@ plain(
     "Strassen 1969",
     "One level, with sums wide enough to be exact.",
     lambda a, b: strassen(f64(a), f64(b)).astype(np.float32).astype(a.dtype),
-    shape(6, 6, 20),
+    shape(6, 6, 20, nonfinite="ignore"),
 )
 
 

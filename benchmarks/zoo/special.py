@@ -7,7 +7,7 @@ import numpy as np
 from .kit import blocks, f32, product, right, shape, through
 from .registry import faulty
 
-SPECIAL = {"finding": "special-values", "needs": ("specials",)}
+SPECIAL = {"finding": "special-values"}
 
 
 # --- NaN and infinity
@@ -39,7 +39,13 @@ def inputs_cleaned():
     return kernel
 
 
-@faulty("zeros-skipped", kind="nan-inf", models="sparse fast paths", problem=shape(6, 5, 16), **SPECIAL)
+@faulty(
+    "zeros-skipped",
+    kind="nan-inf",
+    models="sparse fast paths",
+    problem=shape(6, 5, 16, nonfinite="ieee"),
+    **SPECIAL,
+)
 def zeros_skipped():
     """Products with a zero of a are skipped, also 0 * NaN and 0 * infinity."""
 
@@ -55,7 +61,7 @@ def zeros_skipped():
     "infinity-split",
     kind="nan-inf",
     models="emulated float32 on bfloat16 units",
-    problem=shape(6, 5, 8, a="float32"),
+    problem=shape(6, 5, 8, a="float32", nonfinite="ieee"),
     **SPECIAL,
 )
 def infinity_split():
@@ -160,7 +166,11 @@ def overflow_not_clamped():
 
 
 @faulty(
-    "clamped-at-240", kind="saturation", models="ROCm/rocm-systems#9556", problem=shape(6, 5, 40, a="float8_e4m3fn")
+    "clamped-at-240",
+    kind="saturation",
+    models="ROCm/rocm-systems#9556",
+    finding=("special-values", "wrong-result"),
+    problem=shape(6, 5, 40, a="float8_e4m3fn"),
 )
 def clamped_at_240():
     """The result is clamped to the range of the sibling format, 240."""
@@ -181,7 +191,13 @@ def clamped_at_448():
     return kernel
 
 
-@faulty("clamped-at-30000", kind="saturation", models="ROCm/rocm-systems#9556", problem=shape(6, 5, 40))
+@faulty(
+    "clamped-at-30000",
+    kind="saturation",
+    models="ROCm/rocm-systems#9556",
+    finding=("special-values", "wrong-result"),
+    problem=shape(6, 5, 40),
+)
 def clamped_at_30000():
     """A float16 result is clamped at 30000, far above ordinary data and below the largest number."""
 
@@ -492,7 +508,6 @@ formula(
     kind="denormal",
     models="ROCm/rocm-libraries#11938",
     finding=("special-values", "wrong-result", "input-precision"),
-    needs=("specials",),
     problem=shape(6, 5, 16, a="float8_e4m3fn", out="float32", subnormals="preserve"),
 )
 def fp8_subnormals_lost():

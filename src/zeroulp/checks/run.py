@@ -10,9 +10,9 @@ from zeroulp.checks.bench import Bench, Observation, block_size
 from zeroulp.checks.environment import describe_environment
 from zeroulp.checks.inputs import digest
 from zeroulp.checks.naming import name_difference, name_repetition
-from zeroulp.checks.special import look_at_special
+from zeroulp.checks.special import is_special, look_at_special
 from zeroulp.checks.target import can_be_found
-from zeroulp.errors import KernelError, UsageError
+from zeroulp.errors import KernelError, KernelRaisedError, UsageError
 from zeroulp.judge import Differs
 from zeroulp.kernels import KernelSpec, load, wrap
 from zeroulp.kernels.load import is_library
@@ -90,7 +90,7 @@ class Run:
         for done, trial in enumerate(self.plan.trials):
             if self.progress is not None:
                 self.progress(done, len(self.plan.trials), trial.probe)
-            seen = bench.observe(trial, patient=True)
+            seen = self._observe(bench, trial)
             self._record(trial, seen)
             self.special_values |= look_at_special(self.plan.problem, trial, seen)
             self.findings += seen.findings
@@ -105,6 +105,16 @@ class Run:
             self.findings += bench.look_at_kept([record.index for record in self.records])
         if self.progress is not None:
             self.progress(len(self.plan.trials), len(self.plan.trials), "done")
+
+    @staticmethod
+    def _observe(bench: Bench, trial: Trial) -> Observation:
+        try:
+            return bench.observe(trial, patient=True)
+        except KernelRaisedError as error:
+            if is_special(trial) and not error.do:
+                what = f"this trial holds special values ({trial.settings['kind']})"
+                error.do = f"{what}: if they are to be refused, nonfinite='ignore', or name probes other than specials"
+            raise
 
     def _name(self, bench: Bench, trial: Trial, seen: Observation, before: Observation | None) -> None:
         """Add the finding for wrong values; a kernel that breaks now is wrong all the same."""

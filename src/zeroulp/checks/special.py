@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from zeroulp.plan import Trial
     from zeroulp.problem import Matmul
 
-_AS_IEEE_HAS_IT = {"nonfinite": "ieee", "saturate": False, "subnormals": "preserve"}
+_STRICTEST = {"nonfinite": "ieee", "subnormals": "preserve"}
 
 
 def is_special(trial: Trial) -> bool:
@@ -29,10 +29,10 @@ def special_case(problem: Matmul, seen: Observation) -> SpecialCase:
     """An observation of special values, for diagnosis."""
     operands = {operand.name: operand for operand in problem.operands}
     codes = {name: np.broadcast_to(seen.inputs.codes[name], operands[name].shape) for name in ("a", "b")}
-    ieee = seen.inputs.expected(problem.replace(**_AS_IEEE_HAS_IT))
-    wrong = differing(seen.codes[0], seen.expected, problem.out_format)
     kind = str(seen.inputs.trial.settings["kind"])
-    return SpecialCase(problem, kind, codes, ieee.codes, seen.codes[0], wrong)
+    strictest = seen.inputs.expected(problem.replace(**_STRICTEST, saturate=kind == "overflow"))
+    wrong = differing(seen.codes[0], seen.expected, problem.out_format)
+    return SpecialCase(problem, kind, codes, strictest.codes, seen.codes[0], wrong)
 
 
 def look_at_special(problem: Matmul, trial: Trial, seen: Observation) -> dict[str, str]:
@@ -44,7 +44,7 @@ def look_at_special(problem: Matmul, trial: Trial, seen: Observation) -> dict[st
 
 
 def is_left_over(bench: Bench, trial: Trial, seen: Observation, before: Observation, again: Observation) -> bool:
-    """Whether NaN stands where a number is due, only when the trial before is run before this one: *again* was without."""
+    """Whether NaN stands where a number is due, but only if the trial before comes just before; *again* was without."""
     format_ = bench.problem.out_format
     wrong = differing(seen.codes[0], seen.expected, format_)
     nans = wrong & encoding.is_nan(seen.codes[0], format_)

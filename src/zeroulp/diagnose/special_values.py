@@ -35,8 +35,9 @@ class SpecialCase:
         kind: Of the trial: ``"nan"``, ``"infinity"``, ``"overflow"``, ``"subnormal operands"`` or
             ``"subnormal results"``.
         codes: Encodings of a and b, in their full shapes.
-        expected: Encodings of what IEEE arithmetic gives, without a clause applied: infinities
-            where sums are infinite or overflow, subnormal numbers kept.
+        expected: Encodings of the result under the strictest clauses: infinities where sums are
+            infinite, subnormal numbers kept; and where sums overflow the largest finite number
+            of their sign.
         actual: Encodings that the kernel returned.
         wrong: Where they are none of those that the contract allows.
     """
@@ -67,7 +68,8 @@ class SpecialCase:
 def explain_special(case: SpecialCase) -> str:
     """What goes wrong at most of the wrong outputs, in a clause; one is always found."""
     ways = {"nan": _wrong_nonfinite, "infinity": _wrong_nonfinite, "overflow": _wrong_overflow}
-    found = [(int(np.count_nonzero(where & case.wrong)), clause) for where, clause in ways.get(case.kind, _wrong_subnormal)(case)]
+    tell = ways.get(case.kind, _wrong_subnormal)
+    found = [(int(np.count_nonzero(where & case.wrong)), clause) for where, clause in tell(case)]
     return max(found, key=lambda item: item[0])[1]  # of equal ones the first
 
 
@@ -87,8 +89,8 @@ def what_is_seen(case: SpecialCase) -> str:
 
 
 def _overflows(case: SpecialCase) -> Array:
-    """Where the sum is beyond the range: infinite, NaN or the largest number by the format's own conversion."""
-    return ~np.isfinite(case.wanted) | (np.abs(case.wanted) == case.problem.out_format.max_finite)
+    """Where the sum is beyond the range."""
+    return np.asarray(np.abs(case.wanted) == case.problem.out_format.max_finite)
 
 
 def _wrong_nonfinite(case: SpecialCase) -> Iterator[tuple[Array, str]]:
@@ -96,22 +98,34 @@ def _wrong_nonfinite(case: SpecialCase) -> Iterator[tuple[Array, str]]:
     wanted, returned = case.wanted, case.returned
     finite, source = np.isfinite(wanted), _source(case)
     numbers = np.isfinite(returned)
-    yield finite & np.isnan(returned), f"lets {_WORDS[case.kind]} reach outputs of other rows and columns, as NaN"
-    yield finite & np.isinf(returned), f"lets {_WORDS[case.kind]} reach outputs of other rows and columns, as infinity"
+    leak = f"lets {_WORDS[case.kind]} reach outputs of other rows and columns"
+    yield finite & np.isnan(returned), leak if case.kind == "nan" else f"{leak}, as NaN"
+    yield finite & np.isinf(returned), leak if case.kind == "infinity" else f"{leak}, as infinity"
     yield np.isnan(wanted) & numbers, f"returns numbers where {source} must give NaN"
     yield np.isnan(wanted) & np.isinf(returned), f"returns infinity where {source} must give NaN"
     infinite = np.isinf(wanted)
     yield infinite & np.isinf(returned), "returns an infinity of the wrong sign"
     yield infinite & np.isnan(returned), "returns NaN where the sum is infinite, which nonfinite='ieee' forbids"
-    limit = f"{case.problem.out_format.max_finite:g}"
-    yield infinite & case.at_limit, f"clamps at {limit} where the sum is infinite"
-    yield infinite & numbers & ~case.at_limit, f"returns numbers where {source} must give infinity"
+    clamps = _clamps(case, infinite & numbers)
+    plain = f"returns numbers where {source} must give infinity"
+    yield infinite & numbers, f"{clamps} where the sum is infinite" if clamps else plain
     yield finite & numbers, f"is wrong where no {_WORDS[case.kind].split()[-1]} enters the sum"
+
+
+def _clamps(case: SpecialCase, where: Array) -> str:
+    """At which number, if the wrong outputs here are all that one with the sign that is due; else an empty string."""
+    here = where & case.wrong
+    returned = case.returned[here]
+    sizes = np.unique(np.abs(returned))
+    if sizes.size != 1 or sizes[0] == 0 or (np.signbit(returned) != np.signbit(case.wanted[here])).any():
+        return ""
+    format_ = case.problem.out_format
+    return f"clamps at {Value.of(encoding.round_values(sizes, format_)[0], format_).decimal}"
 
 
 def _wrong_overflow(case: SpecialCase) -> Iterator[tuple[Array, str]]:
     wanted, returned, format_ = case.wanted, case.returned, case.problem.out_format
-    beyond, limit = _overflows(case), f"{format_.max_finite:g}"
+    beyond = _overflows(case)
     asked = {
         "infinity": "to infinity" if format_.has_infinity else "to NaN",
         "saturate": "and saturate=True asks for the largest number",
@@ -122,11 +136,8 @@ def _wrong_overflow(case: SpecialCase) -> Iterator[tuple[Array, str]]:
     yield beyond & np.isinf(returned) & opposite, "returns an infinity of the wrong sign where the sum overflows"
     yield beyond & np.isinf(returned) & ~opposite, f"returns infinity where the sum {overflow}"
     yield beyond & np.isnan(returned), f"returns NaN where the sum {overflow}"
-    yield beyond & case.at_limit & ~opposite, f"clamps at {limit} where the sum {overflow}"
-    finite = beyond & np.isfinite(returned) & ~(case.at_limit & ~opposite)
-    sizes = np.unique(np.abs(returned[finite & case.wrong]))
-    clause = f"clamps at {Value.of(encoding.round_values(sizes, format_)[0], format_).decimal}" if sizes.size == 1 else ""
-    yield finite, f"{clause or 'returns numbers'} where the sum {overflow}"
+    finite = beyond & np.isfinite(returned)
+    yield finite, f"{_clamps(case, finite) or 'returns numbers'} where the sum {overflow}"
     yield ~beyond & ~np.isfinite(returned), "overflows where the sum is in range"
     yield ~beyond & np.isfinite(returned), "is wrong where the sum is in range and others overflow"
 
@@ -171,19 +182,20 @@ def _source(case: SpecialCase) -> str:
         name: ~np.isfinite(encoding.decode(case.codes[name], format_))
         for name, format_ in (("a", problem.a_format), ("b", problem.b_format))
     }
-    rows = special["a"].any(axis=-2 if problem.transpose_a else -1)
-    columns = special["b"].any(axis=-1 if problem.transpose_b else -2)
+    rows = np.asarray(special["a"].any(axis=-2 if problem.transpose_a else -1))
+    columns = np.asarray(special["b"].any(axis=-1 if problem.transpose_b else -2))
     places = np.nonzero(case.wrong)
     if problem.batch or not len(places[0]):
         return f"{word} of a or b"
     for name, line, hit, which in (("a", "row", rows, places[0]), ("b", "column", columns, places[1])):
         if hit[which].all():
-            lines = np.unique(which)
-            return f"{word} in {line} {lines[0]} of {name}" if lines.size == 1 else f"{word} in {_listed(lines, line)} of {name}"
+            return f"{word} in {_listed(np.unique(which), line)} of {name}"
     return f"{word} of a or b"
 
 
 def _listed(lines: Array, word: str) -> str:
+    if lines.size == 1:
+        return f"{word} {lines[0]}"
     if lines.size > 3:
         return f"{lines.size} {word}s"
     return f"{word}s {', '.join(map(str, lines[:-1]))} and {lines[-1]}"

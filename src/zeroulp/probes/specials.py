@@ -55,7 +55,7 @@ class Specials:
     """NaN; infinities; sums beyond the output's range; subnormal operands; subnormal results."""
 
     name = "specials"
-    purpose = "NaN, infinities, overflow, subnormal numbers: propagation, clamping, flushing, padding that is multiplied"
+    purpose = "NaN, infinities, overflow, subnormals: propagation, clamping, flushing, padding that is multiplied"
     sees = ("nan-inf", "saturation", "denormal")
 
     def variants(self, problem: Matmul, options: Options) -> list[Settings]:
@@ -90,9 +90,7 @@ class Specials:
         beyond = "overflow" if clause == OVERFLOW else "subnormals"
         return replace(sizing.family(problem, a, b, terms, epilogue=0), beyond=beyond)
 
-    def draw(
-        self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]
-    ) -> dict[str, Array]:
+    def draw(self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]) -> dict[str, Array]:
         """Every element but the special ones: ±1, one sign for each row and column, or single products."""
         clause = CLAUSE[str(settings["kind"])]
         if clause == NONFINITE:
@@ -141,9 +139,9 @@ def _reason(problem: Matmul, kind: str) -> str:
         return "alpha = 0 leaves the product out"
     if clause == NONFINITE and problem.nonfinite == "ignore":
         return "the contract ignores them (nonfinite='ignore')"
-    lacking = [f"{format_} has none" for format_ in formats.values() if kind in ("nan", "infinity") and _lacks(format_, kind)]
+    lacking = [format_ for format_ in formats.values() if clause == NONFINITE and _lacks(format_, kind)]
     if lacking:
-        return lacking[0]
+        return f"{lacking[0]} has none"
     if kind == "overflow":
         if problem.accumulate == "any":
             return "sums may be stored in the output's format (accumulate='any')"
@@ -212,7 +210,7 @@ def _subnormal_operands(problem: Matmul) -> Settings:
     high = min(lowest["a"] + normal["b"][1], lowest["b"] + normal["a"][1])
     sums = sum(widths.values())
     high = min(high, math.floor(math.log2(min(f.max_finite for f in _stores(problem)))) - sums)
-    wished = max(max(f.emin for f in _stores(problem)), low)
+    wished = max(low, *(f.emin for f in _stores(problem)))
     total = high if high < wished else (wished + high) // 2
     total -= (total - lowest["a"] - lowest["b"]) % 2
     inner = (total - lowest["a"] - lowest["b"]) // 2
@@ -253,7 +251,7 @@ def _finest(problem: Matmul) -> int:
 
 
 def _subnormal_width(problem: Matmul, format_: Format) -> int:
-    """Significant bits of subnormal operands: all that are kept by every way to split an operand, half of the budget."""
+    """Significant bits of subnormal operands: all that every way to split one keeps, and half of the budget."""
     bits = format_.trailing_significand_bits
     if format_.storage_name in ("float32", "float64") and problem.subnormals != "preserve":
         bits = min(bits, _SPLIT_BITS)
@@ -309,7 +307,8 @@ def _one_sign(problem: Matmul, seed: Seed, name: str, shape: Shape) -> Array:
     along_k = _axis_of_k(problem, name)
     one = list(shape)
     one[along_k] = 1
-    return np.broadcast_to(seed.stream(name).signed(1, tuple(one)), shape).copy()
+    signs: Array = np.broadcast_to(seed.stream(name).signed(1, tuple(one)), shape).copy()
+    return signs
 
 
 def _axis_of_k(problem: Matmul, name: str) -> int:

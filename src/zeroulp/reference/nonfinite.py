@@ -50,15 +50,15 @@ def with_nonfinite(problem: Matmul, codes: Mapping[str, Array], expected: Expect
     values = np.where(positive > 0, np.inf, np.where(negative > 0, -np.inf, 0.0))
     values = np.where(nan | ((positive > 0) & (negative > 0)), np.nan, values)
     special = encoding.round_values(values, problem.out_format)
-    codes = np.where(values != 0, special, expected.codes)
+    result = np.where(values != 0, special, expected.codes)
     infinite = np.isinf(values)
     also = expected.also
     if problem.nonfinite == "propagate" and problem.out_format.has_nan:
-        also += (np.where(infinite, special.dtype.type(encoding.nan_code(problem.out_format)), codes),)
+        also += (np.where(infinite, special.dtype.type(encoding.nan_code(problem.out_format)), result),)
     if problem.contract.on_overflow(problem.out_format) != "infinity":  # a conversion may clamp infinities too
         largest = encoding.round_values(values, problem.out_format, saturate=True)
-        also += (np.where(infinite, largest, codes),)
-    return replace(expected, codes=codes, also=also)
+        also += (np.where(infinite, largest, result),)
+    return replace(expected, codes=result, also=also)
 
 
 def _infinities(a: Array, b: Array) -> tuple[Array, Array]:

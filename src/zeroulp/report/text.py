@@ -135,9 +135,10 @@ def _not_checked(report: Report) -> list[str]:
     if not report.trials:  # the reasons have been given
         return []
     lines = [_item("not checked", f"{skipped.probe}: {skipped.reason}") for skipped in report.skipped]
-    if report.verdict is Verdict.CORRECT and not any(trial.probe == "specials" for trial in report.trials):
-        if not any(skipped.probe == "specials" for skipped in report.skipped):
-            lines.append(_item("not checked", "NaN, infinities, overflow, subnormals: the probe specials was not asked for"))
+    tried = {trial.probe for trial in report.trials} | {skipped.probe for skipped in report.skipped}
+    if report.verdict is Verdict.CORRECT and "specials" not in tried:
+        what = "NaN, infinities, overflow, subnormals"
+        lines.append(_item("not checked", f"{what}: the probe specials was not asked for"))
     return lines
 
 
