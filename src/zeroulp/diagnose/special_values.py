@@ -153,10 +153,9 @@ def _wrong_subnormal(case: SpecialCase) -> Iterator[tuple[Array, str]]:
         return
     yield zero & ~kept, f"counts subnormal operands as zero, {clause}"
     yield kept, f"keeps subnormal operands, {clause}"
-    for name in ("a", "b"):
-        others = _has_subnormals(case, name)
-        yield ~zero & ~kept & others, f"gets subnormal elements of {name} wrong"
-    yield ~zero & ~kept, "gets single products wrong whose operands are subnormal or small"
+    bad = case.wrong & ~zero & ~kept
+    names = [name for name in ("a", "b") if (bad & _has_subnormals(case, name)).any()]
+    yield bad, f"gets subnormal elements of {' and '.join(names)} wrong" if names else "gets single products wrong"
 
 
 def _has_subnormals(case: SpecialCase, name: str) -> Array:

@@ -334,8 +334,9 @@ def _places(
     """
     Where NaN or infinities stand: in at most a third of the rows of a and of the columns of b.
 
-    Along k they stand first, last and somewhere, where products are not zero. A matrix of one row
-    (column) has infinities in the other operand alone, so that numbers remain.
+    Along k they stand first, last and somewhere, where products are not zero; the first never in
+    the first row, so that what runs on from the row before meets it. A matrix of one row (column)
+    has infinities in the other operand alone, so that numbers remain.
     """
     terms = int(settings.get("terms", problem.k))
     kept = np.arange(problem.k)
@@ -351,7 +352,9 @@ def _places(
         if only or not lines or not problem.k:
             continue
         stream = seed.stream(f"special places of {name}")
-        line = stream.permutation(lines)[: min(_MOST, max(1, lines // 3))]
+        line = np.sort(stream.permutation(lines)[: min(_MOST, max(1, lines // 3))])[::-1]
+        if line.size == 1 and lines > 1:
+            line = 1 + line % (lines - 1)
         ks = kept[[0, -1, int(stream.below(len(kept), (1,))[0])]][: len(line)] % shape[along_k]
         index = list(np.unravel_index(line // shape[across], shape[:-2] or (1,)))[: len(shape) - 2]
         last = (ks, line % shape[across]) if along_k == -2 else (line % shape[across], ks)
