@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zeroulp.checks.poison import differs_by_poison
-from zeroulp.checks.special import is_left_over, is_special, left_over, special_case
-from zeroulp.checks.widths import Explorer, case_of, name_by_width, smallest_wrong_sum
+from zeroulp.checks.special import is_left_over, is_special, is_subnormal, left_over, special_case
+from zeroulp.checks.widths import Explorer, case_of, name_by_width, smallest_wrong_sum, wrong_on_ordinary_numbers
 from zeroulp.diagnose import explain, explain_rounding, explain_special, is_one_of_two_neighbours, whereabouts
 from zeroulp.errors import KernelError
 from zeroulp.judge import Matched, differing, same
@@ -70,13 +70,17 @@ def name_difference(bench: Bench, trial: Trial, seen: Observation, before: Obser
         return _finding("out-of-bounds-read", f"{text}, {where}", trial)
     if before is not None and _is_stale(seen, before, wrong):
         return _stale(trial, before)
-    if is_special(trial):
+    ordinary = wrong_on_ordinary_numbers(Explorer(bench, trial.layouts)) if is_subnormal(trial) else None
+    if ordinary is not None:
+        case = case_of(bench.problem, ordinary)
+    elif is_special(trial):
         return _finding("special-values", f"{explain_special(special_case(bench.problem, seen))}, {where}", trial)
     for kind, tell in (("wrong-result", explain), ("rounding", explain_rounding)):
         clause = tell(case)
         if clause:
             return _finding(kind, f"{clause}, {where}", trial)
-    named = name_by_width(Explorer(bench, trial.layouts), trial, smallest_wrong_sum(case))
+    shown = trial if ordinary is None else ordinary.inputs.trial
+    named = name_by_width(Explorer(bench, trial.layouts), shown, smallest_wrong_sum(case))
     return _finding(named.kind, f"{named.clause}, {where}", trial, named.evidence)
 
 

@@ -74,6 +74,12 @@ class Explorer:
         return None
 
 
+def wrong_on_ordinary_numbers(explorer: Explorer) -> Observation | None:
+    """A trial that a kernel gets wrong on operands of full width too, where it was wrong at an end of the range."""
+    seen = (explorer.first_wrong(probe, Options(), _FEW_TRIALS) for probe in ("one_hot", "wide"))
+    return next((one for one in seen if one is not None and isinstance(one.outcome, Differs)), None)
+
+
 def case_of(problem: Matmul, seen: Observation) -> Case:
     """A wrong observation, for diagnosis."""
     inputs = seen.inputs

@@ -334,9 +334,9 @@ def _places(
     """
     Where NaN or infinities stand: in at most a third of the rows of a and of the columns of b.
 
-    Along k they stand first, last and somewhere, where products are not zero; the first never in
-    the first row, so that what runs on from the row before meets it. A matrix of one row (column)
-    has infinities in the other operand alone, so that numbers remain.
+    Along k they stand first, last and somewhere, where products are not zero; never in the
+    first row or in two adjacent ones, so that what runs on from the row before shows. A matrix of
+    one row (column) has infinities in the other operand alone, so that numbers remain.
     """
     terms = int(settings.get("terms", problem.k))
     kept = np.arange(problem.k)
@@ -352,9 +352,10 @@ def _places(
         if only or not lines or not problem.k:
             continue
         stream = seed.stream(f"special places of {name}")
-        line = np.sort(stream.permutation(lines)[: min(_MOST, max(1, lines // 3))])[::-1]
-        if line.size == 1 and lines > 1:
-            line = 1 + line % (lines - 1)
+        line = np.zeros(1, np.int64)
+        if lines > 1:
+            line = np.arange(1 + (int(stream.below(2, (1,))[0]) if lines > 2 else 0), lines, 2)
+            line = line[stream.permutation(line.size)[: min(_MOST, max(1, lines // 3))]]
         ks = kept[[0, -1, int(stream.below(len(kept), (1,))[0])]][: len(line)] % shape[along_k]
         index = list(np.unravel_index(line // shape[across], shape[:-2] or (1,)))[: len(shape) - 2]
         last = (ks, line % shape[across]) if along_k == -2 else (line % shape[across], ks)
