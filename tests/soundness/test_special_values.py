@@ -134,6 +134,19 @@ def test_epilogues_and_batches():
         accept(kernel, Matmul(*shape, a="float16", alpha=-1, beta=1, bias="float16", batch=(2,)))
 
 
+def test_alpha_may_change_the_sign_of_a_sum_that_cancels():
+    """alpha (a b) is -0 where the products cancel, (alpha a) b is +0: both are correct."""
+
+    def after(a, b):
+        return (np.float32(-1) * (f32(a) @ f32(b))).astype(a.dtype)
+
+    def before(a, b):
+        return ((np.float32(-1) * f32(a)) @ f32(b)).astype(a.dtype)
+
+    for kernel, seed in itertools.product((after, before), range(4)):
+        accept(kernel, Matmul(9, 8, 4, a="float16", alpha=-1, signed_zero="strict"), seed, probes=None)
+
+
 @pytest.mark.parametrize("flush", [False, True], ids=["subnormals kept", "flushed"])
 @pytest.mark.parametrize("a", ["float16", "bfloat16", "float32", "float64"])
 def test_pytorch_on_the_cpu(a, flush):

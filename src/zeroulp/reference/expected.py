@@ -88,6 +88,8 @@ def expected_result(
     sign = None
     if problem.signed_zero == "strict":
         sign = total_in_quanta(problem, family, certificate, integers, moduli=True) > 0
+        if problem.alpha < 0:  # +0 times alpha is -0, but the sum of products that alpha was applied to is +0
+            sign &= total != 0
     return Expected(codes, also, compared, sign, rounded)
 
 
