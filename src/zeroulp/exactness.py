@@ -84,6 +84,8 @@ class Family:
         c: Elements of c, where there is one.
         bias: Elements of the bias, where there is one.
         masked: Whether positions whose sum exceeds the budget are left out of the comparison.
+        product: Largest modulus of a product in quanta, where it is less than that of the largest
+            elements; 0: it is not.
         rows: Row i of a (and of c) is multiplied by 2**r_i, with |r_i| at most this.
         columns: Column j of b (and of c and bias) is multiplied by 2**c_j, likewise.
         inner: Column k of a is multiplied by 2**t_k and row k of b by 2**-t_k, likewise.
@@ -95,9 +97,15 @@ class Family:
     c: Lattice | None = None
     bias: Lattice | None = None
     masked: bool = False
+    product: int = 0
     rows: int = 0
     columns: int = 0
     inner: int = 0
+
+    @property
+    def largest_product(self) -> int:
+        """Largest modulus of a product, in quanta."""
+        return self.product or self.a.magnitude * self.b.magnitude
 
     def spreads(self) -> dict[str, int]:
         """By how many binary places each operand, and the output, can be shifted in either direction."""
@@ -204,7 +212,7 @@ def product_lattice(problem: Matmul, family: Family) -> tuple[int, int]:
         to the exponent.
     """
     j, i = dyadic(problem.alpha)
-    size = min(family.terms, problem.k) * family.a.magnitude * family.b.magnitude
+    size = min(family.terms, problem.k) * family.largest_product
     return size * max(abs(j), 1), family.a.exponent + family.b.exponent + i
 
 
@@ -285,7 +293,7 @@ def _obstacle(problem: Matmul, family: Family, n: int, total: tuple[int, int], c
             _smaller_sum(problem),
         )
     reach = min(largest, n) if family.masked else largest
-    before = min(family.terms, problem.k) * family.a.magnitude * family.b.magnitude
+    before = min(family.terms, problem.k) * family.largest_product
     before = min(before, n) if family.masked else before
     stages = [(reach, quantum), (before, family.a.exponent + family.b.exponent)]  # with and without the epilogue
     lone = min(family.terms, problem.k) == 1 and family.c is None and family.bias is None

@@ -8,6 +8,7 @@ does not fit is returned all the same, and the certificate says why it does not 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,6 +49,11 @@ def family(problem: Matmul, a: Lattice, b: Lattice, terms: int, *, epilogue: int
     c = Lattice(epilogue, exponent - dyadic(problem.beta)[1]) if problem.beta != 0 else None
     bias = Lattice(epilogue, exponent) if problem.bias is not None else None
     return Family(a, b, min(terms, problem.k), c, bias, masked)
+
+
+def with_product(family: Family, product: int) -> Family:
+    """The family, its products no larger than *product* quanta."""
+    return replace(family, product=product)
 
 
 def draw_epilogue(
@@ -121,19 +127,20 @@ def blocks_of(k: int, terms: int) -> int:
     return max(1, math.ceil(k / max(1, terms)))
 
 
-def keep_block(problem: Matmul, b: Array, seed: Seed, block: int, terms: int) -> Array:
+def keep_block(problem: Matmul, array: Array, seed: Seed, block: int, terms: int, *, side: str = "b") -> Array:
     """
-    Zeros in b outside one block of a random partition of k, shared by all trials of a check.
+    Zeros in an operand outside one block of a random partition of k, shared by all trials of a check.
 
-    Trials over all blocks touch every k exactly once.
+    Trials over all blocks touch every k exactly once. Each *side*, ``"a"`` or ``"b"``, has its own.
     """
     if terms >= problem.k:
-        return b
-    order = seed.shared("partition of k").permutation(problem.k)
+        return array
+    order = seed.shared("partition of k" if side == "b" else "partition of k for a").permutation(problem.k)
     kept = np.zeros(problem.k, bool)
     kept[order[block * terms : (block + 1) * terms]] = True
-    along = kept[None, :] if problem.transpose_b else kept[:, None]
-    return np.where(along, b, np.int32(0))
+    k_is_last = problem.transpose_b if side == "b" else not problem.transpose_a
+    along = kept[None, :] if k_is_last else kept[:, None]
+    return np.where(along, array, np.int32(0))
 
 
 def log_upper_tail(mean: float, largest: float, threshold: float) -> float:

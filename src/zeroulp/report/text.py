@@ -55,6 +55,8 @@ def headline(report: Report) -> str:
     outputs = report.problem.output.size
     calls = f"{report.calls} call{'s' if report.calls != 1 else ''}"
     if report.verdict is Verdict.INCONCLUSIVE:
+        if report.coverage == 1:
+            return f"nothing wrong was seen in {calls}, but not all that was asked for could be had."
         return f"nothing wrong was seen in {calls}, but {_percent(report.coverage)} of the outputs were compared."
     if outputs == 0:
         return f"{calls}; the output is empty, and its shape and format are right."
@@ -74,8 +76,9 @@ def _assurance(report: Report) -> list[str]:
         f"  it would have escaped with probability at most {probability_text(report.escape_probability)}.",
     ]
     if report.escape_probability > report.wished:
-        more = "  That is more than the wished {}; more trials lower it (--trials N)."
-        lines.append(more.format(f"{report.wished:g}"))
+        wished = f"{report.wished:g}"
+        more = f"  That is more than the wished {wished}; asked for (--escape-probability {wished}),"
+        lines += [more, "  it gets as many calls as it takes, up to 1,000."]
     return [*lines, ""]
 
 
@@ -133,7 +136,7 @@ def _probe(trial: TrialRecord) -> str:
 def _not_checked(report: Report) -> list[str]:
     if not report.trials:  # the reasons have been given
         return []
-    lines = [_item("not checked", f"{skipped.probe}: {skipped.reason}") for skipped in report.skipped]
+    lines = [_item("not checked", f"{skipped.label}: {skipped.reason}") for skipped in report.skipped]
     if report.verdict is Verdict.CORRECT:
         lines.append(_item("not checked", "NaN, infinities, subnormals, overflow"))
     return lines
