@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _MOVED_EVERY, _FIRST_MOVED = 6, 3  # trials whose inputs lie at other addresses
 _CHANGED = ("a", "b")  # operands of which a few elements are changed in place, in one further trial each
 
-_ORDER = ("signed", "wide", "one_hot", "cancel", "cover", "sparse", "binary", "fractional")  # `specials` on request
+_ORDER = ("signed", "wide", "one_hot", "cancel", "cover", "sparse", "binary", "fractional", "real")
 _REPEATED = ("signed", "wide")  # probes whose first trial calls again on the same inputs
 _CHANGEABLE = ("signed", "wide", "fractional", "binary")  # of whose first trial a few elements can be changed
 _SMALLEST_TARGET = 1e-300

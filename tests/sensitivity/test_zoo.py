@@ -26,7 +26,6 @@ MISSED = {
     "clamped-at-240": NO_RANGE,
     "minus-128-clamped": NO_RANGE,
     "sums-of-22-bits-narrow-output": "the output's rounding hides bits of the sums unless large terms cancel (`cancel`)",
-    "alpha-of-a-tenth-ignored": "no probe has a certificate where alpha is no power of two",
 }
 
 SATURATED = "values that stop at a limit look like sums that lose bits"

@@ -13,7 +13,7 @@ from zeroulp.checks.change import with_a_few_changed
 from zeroulp.draw import Seed
 from zeroulp.probes import Overlaid, draw_scales, family_of, probe_named
 from zeroulp.problem import LAYOUTS
-from zeroulp.reference import Expected, expected_result, with_nonfinite
+from zeroulp.reference import Expected, bounded_result, expected_result, with_nonfinite
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,6 +46,8 @@ class Inputs:
 
     def expected(self, problem: Matmul) -> Expected:
         """What every correct kernel returns for them."""
+        if self.trial.certificate.theorem == "bounded":
+            return bounded_result(problem, self.family, self.trial.certificate, self.integers)
         expected = expected_result(problem, self.family, self.trial.certificate, self.integers, self.exponent)
         if not isinstance(probe_named(self.trial.probe), Overlaid):
             return expected

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zeroulp.checks.poison import differs_by_poison
-from zeroulp.checks.widths import Explorer, case_of, name_by_width, smallest_wrong_sum
+from zeroulp.checks.widths import Explorer, case_of, name_beyond_the_bound, name_by_width, smallest_wrong_sum
 from zeroulp.diagnose import explain, explain_rounding, is_one_of_two_neighbours, whereabouts
 from zeroulp.errors import KernelError
-from zeroulp.judge import Matched, differing, same
+from zeroulp.judge import Matched, Value, differing, same
 from zeroulp.report import Finding
 
 if TYPE_CHECKING:
@@ -42,8 +42,10 @@ def name_difference(bench: Bench, trial: Trial, seen: Observation, before: Obser
         before: What the trial before it showed, if there was one.
     """
     wrong = differing(seen.codes[0], seen.expected, bench.problem.out_format)
+    if seen.expected.low is not None:
+        return _out_of_range(bench, trial, seen, wrong)
     case = case_of(bench.problem, seen)
-    where = whereabouts(case)
+    where = whereabouts(wrong)
     again = bench.observe(trial, calls=3)
     if _is_unwritten(seen, again, wrong):
         return _finding("unwritten-output", f"leaves outputs unwritten, {where}", trial)
@@ -73,6 +75,20 @@ def name_difference(bench: Bench, trial: Trial, seen: Observation, before: Obser
             return _finding(kind, f"{clause}, {where}", trial)
     named = name_by_width(Explorer(bench, trial.layouts), trial, smallest_wrong_sum(case))
     return _finding(named.kind, f"{named.clause}, {where}", trial, named.evidence)
+
+
+def _out_of_range(bench: Bench, trial: Trial, seen: Observation, wrong: Array) -> Finding:
+    """The finding for a result that lies outside of the range that every order of summation keeps to."""
+    where = whereabouts(wrong)
+    again = bench.observe(trial, calls=3)
+    if _is_unwritten(seen, again, wrong):
+        return _finding("unwritten-output", f"leaves outputs unwritten, {where}", trial)
+    named = name_beyond_the_bound(Explorer(bench, trial.layouts), trial)
+    first = tuple(int(axis[0]) for axis in np.nonzero(wrong))
+    ends = (seen.expected.low, seen.expected.high)
+    low, high = (Value.of(codes[first], bench.problem.out_format) for codes in ends if codes is not None)
+    allowed = (("every order lies", f"from {low.decimal} to {high.decimal}"),)
+    return _finding(named.kind, f"{named.clause}, {where}", trial, allowed + named.evidence)
 
 
 def _finding(kind: str, clause: str, trial: Trial, evidence: tuple[tuple[str, str], ...] = ()) -> Finding:

@@ -115,7 +115,7 @@ class Run:
         self.findings.insert(0, named)
 
     def _record(self, trial: Trial, seen: Observation) -> None:
-        if seen.outcome is not None:
+        if seen.outcome is not None and seen.expected.low is None:  # a range is no comparison of bits
             here = True if seen.expected.compared is None else seen.expected.compared
             self.compared = here | self.compared
         record = TrialRecord(

@@ -29,6 +29,11 @@ _NAMING_INDEX = 1_000_000  # trials that are not in the plan have numbers from h
 _MANY_TRIALS, _FEW_TRIALS = 32, 4
 _NARROW_OPERAND_BITS = 4  # operands that a cut to e4m3 leaves alone
 _SCALED = ("signed", "wide")  # probes that spread over magnitudes
+_SHOWING = ("signed", "wide", "one_hot")  # probes that show most faults
+_RIGHT_WHERE_TESTED = (
+    "is right on the inputs of exact probes, and farther from the exact result than any order of summation allows "
+    "on ordinary numbers"
+)
 _SMALL_SUM_BITS = 8  # every accumulator in use keeps at least bfloat16's significand
 
 
@@ -117,6 +122,19 @@ def name_by_width(explorer: Explorer, trial: Trial, smallest_sum: int) -> Named:
     if explorer.first_wrong("wide", Options(plain=True), 2 * _FEW_TRIALS) is None and trial.probe in _SCALED:
         return Named("wrong-result", "is right on numbers near one and wrong at other magnitudes")
     return _narrow_sums(explorer, trial.certificate.precision)
+
+
+def name_beyond_the_bound(explorer: Explorer, trial: Trial) -> Named:
+    """The name of results beyond the bound for ordinary numbers: that of an exact trial, if one is wrong."""
+    for probe in _SHOWING:
+        seen = explorer.first_wrong(probe, Options(), _FEW_TRIALS)
+        if seen is not None and isinstance(seen.outcome, Differs):
+            case = case_of(explorer.problem, seen)
+            clause = explain(case)
+            return Named("wrong-result", clause) if clause else name_by_width(explorer, trial, smallest_wrong_sum(case))
+        if seen is not None:
+            return Named("wrong-result", "computes something else")
+    return Named("wrong-result", _RIGHT_WHERE_TESTED)
 
 
 def _operands_are_cut(explorer: Explorer) -> bool:

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     if shapes:
         plans = [plan, *(make_plan(shape, **options | SHORT_PLAN) for shape in shapes[1:])]
         show(render_shapes(problem, plans))
-    return 0 if plan.trials else 3
+    return 3 if plan.unmet else 0
 
 
 def render_plan(plan: Plan) -> str:

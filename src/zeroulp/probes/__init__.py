@@ -5,7 +5,7 @@ One file per probe; importing this package fills the table. ``base`` says what a
 ``sizing`` holds the arithmetic that fits magnitudes and exponents to a budget.
 """
 
-from zeroulp.probes import binary, cancel, cover, fractional, one_hot, signed, sparse, specials, wide
+from zeroulp.probes import binary, cancel, cover, fractional, one_hot, real, signed, sparse, specials, wide
 from zeroulp.probes.base import TABLE, Cyclic, Options, Overlaid, Probe, probe_named
 from zeroulp.probes.scaling import Scales, draw_scales, family_of
 
@@ -24,6 +24,7 @@ __all__ = [
     "fractional",
     "one_hot",
     "probe_named",
+    "real",
     "signed",
     "sparse",
     "specials",

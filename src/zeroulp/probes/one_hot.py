@@ -22,10 +22,9 @@ from zeroulp.probes.scaling import widest, with_spreads
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zeroulp.draw import Seed, Stream
+    from zeroulp.draw import Seed
     from zeroulp.encoding import Array
     from zeroulp.exactness import Family
-    from zeroulp.formats import Format
     from zeroulp.problem import Matmul
     from zeroulp.problem.layout import Shape
 
@@ -72,8 +71,9 @@ class OneHot:
         self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]
     ) -> dict[str, Array]:
         """Both operands; which k is left in each row or column goes through a random order of all."""
+        widths = {name: int(settings[f"{name}_width"]) for name in ("a", "b")}
         drawn: dict[str, Array] = {
-            name: _significands(seed.stream(name), int(settings[f"{name}_width"]), shapes[name]) for name in ("a", "b")
+            name: sizing.draw_significands(seed.stream(name), width, shapes[name]) for name, width in widths.items()
         }
         lone = str(settings["lone"])
         transposed = problem.transpose_a if lone == "a" else not problem.transpose_b
@@ -96,8 +96,8 @@ class OneHot:
         bits = max(1, room.bit_length() - 1)
         formats = {"a": problem.a_format, "b": problem.b_format}
         other = "b" if full == "a" else "a"
-        widths = {full: min(_widest(formats[full]), bits)}
-        widths[other] = max(1, min(_widest(formats[other]), bits - widths[full]))
+        widths = {full: min(sizing.widest_significand(formats[full]), bits)}
+        widths[other] = max(1, min(sizing.widest_significand(formats[other]), bits - widths[full]))
         alpha = max(1, abs(dyadic(problem.alpha)[0]))
         reach = 2 ** (widths["a"] + widths["b"]) * alpha + sizing.epilogue_size(problem, _EPILOGUE)
         sizes = 2 ** widths["a"] - 1, 2 ** widths["b"] - 1
@@ -109,18 +109,3 @@ class OneHot:
 
 def _lattice(width: int, exponent: int) -> Lattice:
     return Lattice(2**width - 1, exponent, least=2 ** (width - 1))
-
-
-def _widest(format_: Format) -> int:
-    """Significant bits of integers with the leading bit set that are all numbers of the format."""
-    width = format_.precision
-    return width if 2**width - 1 <= format_.exact_integer_limit else width - 1
-
-
-def _significands(stream: Stream, width: int, shape: Shape) -> Array:
-    """Integers in ±[2**(width-1), 2**width): all patterns of *width* bits with the leading one set."""
-    sign = 1 - 2 * stream.below(2, shape).astype(np.int64)
-    low = stream.below(1 << min(width - 1, 30), shape).astype(np.int64)
-    if width > 31:
-        low = (stream.below(1 << (width - 31), shape).astype(np.int64) << 30) | low
-    return sign * ((1 << (width - 1)) + low)

@@ -19,7 +19,7 @@ from zeroulp.formats import Format, format_named
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zeroulp.draw import Seed
+    from zeroulp.draw import Seed, Stream
     from zeroulp.encoding import Array
     from zeroulp.problem import Matmul
     from zeroulp.problem.layout import Shape
@@ -72,6 +72,21 @@ def draw_epilogue(
 def integer_limit(format_: Format) -> int:
     """Largest magnitude of an operand: every integer up to it is a number of the format."""
     return format_.exact_integer_limit
+
+
+def widest_significand(format_: Format) -> int:
+    """Significant bits of integers with the leading bit set that are all numbers of the format."""
+    width = format_.precision
+    return width if 2**width - 1 <= format_.exact_integer_limit else width - 1
+
+
+def draw_significands(stream: Stream, width: int, shape: Shape) -> Array:
+    """Integers in ±[2**(width-1), 2**width): all patterns of *width* bits with the leading one set."""
+    sign = 1 - 2 * stream.below(2, shape).astype(np.int64)
+    low = stream.below(1 << min(width - 1, 30), shape).astype(np.int64)
+    if width > 31:
+        low = (stream.below(1 << (width - 31), shape).astype(np.int64) << 30) | low
+    return sign * ((1 << (width - 1)) + low)
 
 
 def place(

@@ -2,11 +2,13 @@
 The expected bits: exact integers, rounded once.
 
 ``product`` multiplies integers exactly and checks itself; ``expected`` adds the epilogue and
-rounds. Nothing here knows of kernels, and nothing of how a certificate was reached.
+rounds; ``bounded`` gives two numbers between which every correct kernel lies, where its bits are
+not determined. Nothing here knows of kernels, and nothing of how a certificate was reached.
 """
 
+from zeroulp.reference.bounded import bounded_result
 from zeroulp.reference.expected import Expected, expected_result
 from zeroulp.reference.nonfinite import with_nonfinite
 from zeroulp.reference.product import exact_product
 
-__all__ = ["Expected", "exact_product", "expected_result", "with_nonfinite"]
+__all__ = ["Expected", "bounded_result", "exact_product", "expected_result", "with_nonfinite"]

@@ -31,6 +31,8 @@ class Expected:
         compared: Which positions are compared, or None for all.
         zero_sign: Where the sign of a zero is determined, or None for nowhere.
         rounded: Whether some compared result was rounded.
+        low: Encodings of the least result that is correct, where bits are not determined; else None.
+        high: Encodings of the greatest one, likewise (both are allowed themselves).
     """
 
     codes: Array
@@ -38,6 +40,8 @@ class Expected:
     compared: NDArray[np.bool_] | None
     zero_sign: NDArray[np.bool_] | None
     rounded: bool
+    low: Array | None = None
+    high: Array | None = None
 
     @property
     def share_compared(self) -> float:
