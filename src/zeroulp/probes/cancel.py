@@ -98,7 +98,7 @@ class Cancel:
         self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]
     ) -> dict[str, Array]:
         """Both operands, k in pairs."""
-        pairs = (problem.k - 1) // 2
+        pairs = max(0, problem.k - 1) // 2
         order = seed.stream("partners").permutation(problem.k)
         first, second, alone = order[:pairs], order[pairs : 2 * pairs], order[2 * pairs :]
         directions = _directions_of(problem, settings)

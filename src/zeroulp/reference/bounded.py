@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from zeroulp.problem import Matmul
 
 _UNIT = 2.0**-52  # twice the unit roundoff of float64
+_LEADING = 17
 _STEPS = 16  # more roundings than the epilogue and the bound itself have
 
 
@@ -50,8 +51,13 @@ def bounded_result(
     Exactness:
         C and S differ from the exact ones by at most (products + `_STEPS`) 2^-52 S, which is added.
     """
-    exact, pieces = _terms(problem, family, integers, moduli=False)
-    moduli, _ = _terms(problem, family, integers, moduli=True)
+    magnitudes = family.a.magnitude, family.b.magnitude
+    a, b = integers["a"], integers["b"]
+    a = np.swapaxes(a, -1, -2) if problem.transpose_a else a
+    b = np.swapaxes(b, -1, -2) if problem.transpose_b else b
+    product, pieces = _product(a, b, magnitudes)
+    exact = _with_epilogue(problem, family, integers, product, moduli=False)
+    moduli = _with_epilogue(problem, family, integers, _product_of_moduli(a, b, magnitudes), moduli=True)
     own = (pieces + _STEPS) * _UNIT
     moduli = moduli * (1 + own)
     format_ = problem.out_format
@@ -79,22 +85,28 @@ def _outward(values: NDArray[np.float64], sign: int, format_: Format) -> Array:
     return encoding.round_values(values + step, format_, saturate=True)
 
 
-def _terms(
-    problem: Matmul, family: Family, integers: Mapping[str, Array], *, moduli: bool
-) -> tuple[NDArray[np.float64], int]:
-    """``alpha a b + beta c + bias`` (or the sum of |terms|) in float64, and how many products it is made of."""
+def _with_epilogue(
+    problem: Matmul, family: Family, integers: Mapping[str, Array], product: NDArray[np.float64], *, moduli: bool
+) -> NDArray[np.float64]:
+    """``alpha a b + beta c + bias`` (or the sum of |terms|) in float64."""
     size = np.abs if moduli else np.asarray
-    a, b = size(integers["a"]), size(integers["b"])
-    a = np.swapaxes(a, -1, -2) if problem.transpose_a else a
-    b = np.swapaxes(b, -1, -2) if problem.transpose_b else b
-    total, pieces = _product(a, b, (family.a.magnitude, family.b.magnitude))
-    factors = (abs(problem.alpha), abs(problem.beta)) if moduli else (problem.alpha, problem.beta)
-    total = factors[0] * np.ldexp(total, family.a.exponent + family.b.exponent)
+    alpha, beta = size(problem.alpha), size(problem.beta)
+    total = np.asarray(alpha * np.ldexp(product, family.a.exponent + family.b.exponent))
     if family.c is not None:
-        total = total + factors[1] * np.ldexp(size(integers["c"]).astype(np.float64), family.c.exponent)
+        total = total + beta * np.ldexp(size(integers["c"]).astype(np.float64), family.c.exponent)
     if family.bias is not None:
         total = total + np.ldexp(size(integers["bias"]).astype(np.float64), family.bias.exponent)
-    return total, pieces
+    return total
+
+
+def _product_of_moduli(a: Array, b: Array, magnitudes: tuple[int, int]) -> NDArray[np.float64]:
+    """The sum of |a||b|, or a little more: of their leading `_LEADING` bits, rounded up."""
+    shifts = [max(0, magnitude.bit_length() - _LEADING) for magnitude in magnitudes]
+    leading = [
+        (np.abs(x.astype(np.int64)) + ((1 << shift) - 1)) >> shift for x, shift in zip((a, b), shifts, strict=True)
+    ]
+    exact = exact_product(leading[0], leading[1], a.shape[-1] << 2 * (_LEADING + 1))
+    return np.ldexp(exact.astype(np.float64), sum(shifts))
 
 
 def _product(a: Array, b: Array, magnitudes: tuple[int, int]) -> tuple[NDArray[np.float64], int]:
