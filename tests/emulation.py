@@ -121,7 +121,7 @@ def kahan(a, b, acc, partial, seed):
 SUMS = dict(zip(ORDERS, (sequential, reverse, pairwise, random_order, blocked, split_k, fma, kahan), strict=True))
 
 
-def tensor_core(*, fraction_bits=25, step=16, precision=24):
+def tensor_core(*, fraction_bits=25, step=16, precision=24, out=None):
     """
     Aligned, truncated addends: each step aligns its products and the accumulator to the largest
     exponent, truncates them to *fraction_bits*, adds exactly, and truncates to *precision* bits.
@@ -139,7 +139,7 @@ def tensor_core(*, fraction_bits=25, step=16, precision=24):
             total = sum(np.trunc(t / unit) * unit for t in terms)
             ulp = np.exp2(floor_log2(total) - precision + 1)
             total = np.trunc(total / ulp) * ulp
-        return convert(total, default_output(a.dtype))
+        return convert(total, out or default_output(a.dtype))
 
     return kernel
 

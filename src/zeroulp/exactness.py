@@ -10,8 +10,14 @@ representable, hence not rounded. All orders give the same bits.
 **The round-once theorem.** If the sums are exact in that way in the accumulator and are then
 converted once to a narrower output, the result is the exact sum rounded once.
 
-A `Certificate` is one of these two, with its numbers, for one problem and one family of inputs.
-It is tight: N + 1 quanta are no number of p bits, so a sum of them rounds, up or down as the
+**The bounded theorem** foretells no bits. On any numbers, a kernel whose sums keep p bits lies
+within eta / (1 - eta) S of the exact result, eta = 3 n 2**-p, n the roundings that a term may
+pass through, S the sum of the moduli of the terms; one more rounding takes it to the output. Two
+units in the last of p bits cover any rounding of a sum, to nearest or not; three cover units
+that align groups of four or more terms and truncate them too (`docs/exactness.md`).
+
+A `Certificate` is one of these three, with its numbers, for one problem and one family of inputs.
+That of the first two is tight: N + 1 quanta are no number of p bits, so a sum of them rounds, up or down as the
 kernel does it; and with N + 2 two orders can differ under ties to even alone.
 
 References:
@@ -26,97 +32,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zeroulp.formats import Format, format_named
+from zeroulp.lattice import Family, Lattice, below_range, dyadic, exceeds, power
 
 if TYPE_CHECKING:
     from zeroulp.problem import Matmul
 
-_WIDER = "choose a wider format for it"
+__all__ = ["Certificate", "Family", "Lattice", "budget", "certify", "dyadic", "product_lattice"]
+
+ERROR_PER_ROUNDING = 3
+"""In 2**-p of the sum of |terms|: 1 to nearest, 2 in any direction, 3 where groups are aligned and truncated."""
+
+_FURTHER_ROUNDINGS = 8  # beside k: alpha, beta and bias, and operands multiplied in parts
+
 _DIRECT_CONVERSION_BITS = 24  # wider sums may reach a 16-bit output by way of float32: two roundings
-
-
-@dataclass(frozen=True)
-class Lattice:
-    """
-    What one operand's elements are: integers of modulus at most *magnitude*, times 2**exponent.
-
-    Args:
-        magnitude: Largest modulus, in quanta.
-        exponent: Base-2 exponent of the quantum.
-        least: Smallest modulus other than 0, in quanta.
-        bits: Significant bits that an element has at most, where *magnitude* has more; None: as many as there are.
-        to_lowest: Whether the largest modulus occurs with a minus sign only, as -128 does in 8 bits.
-    """
-
-    magnitude: int
-    exponent: int = 0
-    least: int = 1
-    bits: int | None = None
-    to_lowest: bool = False
-
-    def misfit(self, format_: Format, *, allow_subnormals: bool, spread: int = 0) -> tuple[str, str] | None:
-        """
-        Why some such number is not one of *format_*, and the remedy; None if all are.
-
-        Args:
-            format_: The operand's format.
-            allow_subnormals: Whether subnormal numbers count as its own.
-            spread: Numbers may be multiplied by powers of two from 2**-spread to 2**spread.
-        """
-        if self.magnitude == 0:
-            return None
-        if format_.is_integer:
-            most = format_.max_significand + int(self.to_lowest and self.exponent == 0)
-            fits = spread == 0 <= self.exponent and self.magnitude << max(self.exponent, 0) <= most
-            return None if fits else (f"{format_} holds whole numbers up to {format_.max_significand}", _WIDER)
-        if self.magnitude > 2**format_.precision and (self.bits is None or self.bits > format_.precision):
-            missed = f"so the first integer it misses is {2**format_.precision + 1}"
-            return f"{format_} has {format_.precision} significant bits, {missed}", _WIDER
-        if _exceeds(self.magnitude, self.exponent + spread, format_):
-            return f"the largest finite number of {format_} is {format_.max_finite:g}", _WIDER
-        return _below_range(self.exponent - spread, self.least, format_, keep=allow_subnormals)
-
-
-@dataclass(frozen=True)
-class Family:
-    """
-    What a probe promises about its inputs.
-
-    Args:
-        a: Elements of a.
-        b: Elements of b.
-        terms: How many products of one output can be non-zero (at most k).
-        c: Elements of c, where there is one.
-        bias: Elements of the bias, where there is one.
-        masked: Whether positions whose sum exceeds the budget are left out of the comparison.
-        rows: Row i of a (and of c) is multiplied by 2**r_i, with |r_i| at most this.
-        columns: Column j of b (and of c and bias) is multiplied by 2**c_j, likewise.
-        inner: Column k of a is multiplied by 2**t_k and row k of b by 2**-t_k, likewise.
-        beyond: Where a clause of the contract settles the result in place of the theorems:
-            ``"overflow"``: sums may exceed the output's range, not the accumulator's;
-            ``"subnormals"``: operands and results may be subnormal. Empty: nowhere.
-    """
-
-    a: Lattice
-    b: Lattice
-    terms: int
-    c: Lattice | None = None
-    bias: Lattice | None = None
-    masked: bool = False
-    rows: int = 0
-    columns: int = 0
-    inner: int = 0
-    beyond: str = ""
-
-    def spreads(self) -> dict[str, int]:
-        """By how many binary places each operand, and the output, can be shifted in either direction."""
-        rows, columns, inner = self.rows, self.columns, self.inner
-        out = rows + columns
-        return {"a": rows + inner, "b": columns + inner, "c": out, "bias": columns, "out": out}
-
-    def lattices(self) -> dict[str, Lattice]:
-        """The operands that there are, by name."""
-        named = {"a": self.a, "b": self.b, "c": self.c, "bias": self.bias}
-        return {name: lattice for name, lattice in named.items() if lattice is not None}
 
 
 @dataclass(frozen=True)
@@ -125,8 +53,9 @@ class Certificate:
     The proof obligation of a trial, with its numbers.
 
     Args:
-        holds: Whether every correct kernel must return the same bits.
-        theorem: ``"any-order"``: no step rounds; ``"round-once"``: only the last one does.
+        holds: Whether every correct kernel must return the same bits (or lie within the bound).
+        theorem: ``"any-order"``: no step rounds; ``"round-once"``: only the last one does;
+            ``"bounded"``: any may, and the result lies between two given numbers.
         declared: Whether it leans on the accumulator that the contract declares.
         clause: What the contract says of sums, as far as it leans on that.
         precision: Significand bits p that every partial sum keeps by that clause.
@@ -134,6 +63,7 @@ class Certificate:
         largest_sum: S, the largest sum of moduli that can occur, in quanta. Python integer.
         quantum_exponent: Base-2 exponent of the quantum.
         masked: Whether it holds at just the positions whose sum is within the budget.
+        roundings: n, how many roundings a term may pass through; 0 where bits are foretold.
         reason: Why it does not hold; empty if it does.
         remedy: What would make it hold; empty if it does.
     """
@@ -147,14 +77,25 @@ class Certificate:
     largest_sum: int
     quantum_exponent: int
     masked: bool = False
+    roundings: int = 0
     reason: str = ""
     remedy: str = ""
+
+    @property
+    def relative_error(self) -> float:
+        """How far a correct kernel's sums may lie from the exact result, relative to the sum of |terms|."""
+        eta = ERROR_PER_ROUNDING * self.roundings * 2.0**-self.precision
+        return eta / (1 - eta) if eta < 1 else float("inf")
 
     def sentence(self) -> str:
         """The proof in one line, or why there is none."""
         if not self.holds:
             return self.reason
-        quantum = f"quantum {_power(self.quantum_exponent)}"
+        if self.theorem == "bounded":
+            bound = f"{self.roundings:,} roundings to {self.precision} bits ({self.clause})"
+            far = f"within {self.relative_error:.1e} of the sum of |terms|"
+            return f"no equal bits, but a range: {bound} keep every order {far}, then one rounding"
+        quantum = f"quantum {power(self.quantum_exponent)}"
         if self.masked:
             head = f"only sums of |terms| <= N = {self.budget:,} are compared"
         else:
@@ -162,19 +103,6 @@ class Certificate:
         if self.theorem == "any-order":
             return f"{head} ({self.precision} bits), {quantum}: any order, any accumulator the contract allows"
         return f"{head} ({self.precision} bits, {self.clause}), {quantum}: any order, then one rounding"
-
-
-def _power(exponent: int) -> str:
-    return "1" if exponent == 0 else f"2^{exponent}"
-
-
-def dyadic(value: float) -> tuple[int, int]:
-    """The odd integer j and the exponent i with ``value == j * 2**i`` (0, 0 for zero)."""
-    numerator, denominator = value.as_integer_ratio()
-    if numerator == 0:
-        return 0, 0
-    trailing = (numerator & -numerator).bit_length() - 1
-    return numerator >> trailing, trailing - (denominator.bit_length() - 1)
 
 
 def budget(problem: Matmul, *, declared: bool) -> tuple[int, int, str]:
@@ -213,7 +141,7 @@ def product_lattice(problem: Matmul, family: Family) -> tuple[int, int]:
         to the exponent.
     """
     j, i = dyadic(problem.alpha)
-    size = min(family.terms, problem.k) * family.a.magnitude * family.b.magnitude
+    size = min(family.terms, problem.k) * family.largest_product
     return size * max(abs(j), 1), family.a.exponent + family.b.exponent + i
 
 
@@ -242,6 +170,8 @@ def certify(problem: Matmul, family: Family, *, declared: bool) -> Certificate:
         >>> certify(p.replace(k=2049), Family(Lattice(1), Lattice(1), terms=2049), declared=False).holds
         False
     """
+    if family.bounded:
+        return _certify_bound(problem, family, declared=declared)
     terms, quantum = _all_terms(problem, family)
     largest = sum(size << (exponent - quantum) for size, exponent in terms)
     needed = largest > budget(problem, declared=False)[0] and not family.masked
@@ -265,6 +195,37 @@ def certify(problem: Matmul, family: Family, *, declared: bool) -> Certificate:
     )
 
 
+def _certify_bound(problem: Matmul, family: Family, *, declared: bool) -> Certificate:
+    """Whether the bound for any numbers means something, and operands and sums stay in range."""
+    terms, quantum = _all_terms(problem, family)
+    largest = sum(size << (exponent - quantum) for size, exponent in terms)
+    _, bits, clause = budget(problem, declared=declared)
+    roundings = problem.k + _FURTHER_ROUNDINGS
+    reason, remedy = _misfits(problem, family, keep=problem.subnormals == "preserve")
+    before = problem.k * family.largest_product, family.a.exponent + family.b.exponent
+    for format_ in [] if reason else _stores(problem):
+        for size, exponent in ((largest, quantum), before):
+            if exceeds(size, exponent + 2, format_):
+                reason = f"sums can come near {format_.max_finite:g}, the largest finite number of {format_}"
+                remedy = "fewer terms, or a wider output"
+    if not reason and 2 * ERROR_PER_ROUNDING * roundings >= 2**bits:
+        lost = f"{roundings:,} roundings to {bits} bits ({clause})"
+        reason, remedy = f"{lost} could lose all of a sum: its bound would say nothing", "fewer terms, or wider sums"
+    return Certificate(
+        holds=not reason,
+        theorem="bounded",
+        declared=declared,
+        clause=clause,
+        precision=bits,
+        budget=2**bits,
+        largest_sum=largest,
+        quantum_exponent=quantum,
+        roundings=roundings,
+        reason=reason,
+        remedy=remedy,
+    )
+
+
 def _all_terms(problem: Matmul, family: Family) -> tuple[list[tuple[int, int]], int]:
     """(size, exponent) of product, beta * c and bias, and the exponent of their common quantum."""
     terms = [product_lattice(problem, family)]
@@ -276,19 +237,32 @@ def _all_terms(problem: Matmul, family: Family) -> tuple[list[tuple[int, int]], 
     return terms, min(exponent for _, exponent in terms)
 
 
+def _misfits(problem: Matmul, family: Family, *, keep: bool) -> tuple[str, str]:
+    """Which operand's elements are no numbers of its format, and what would mend it; empty if all are."""
+    formats = {operand.name: operand.format for operand in problem.operands}
+    spreads = family.spreads()
+    for name, lattice in family.lattices().items():
+        misfit = lattice.misfit(formats[name], allow_subnormals=keep, spread=spreads[name])
+        factor, shift = dyadic(problem.alpha) if name in ("a", "b") else (1, 0)
+        if not misfit and shift and abs(factor) == 1:  # a kernel may scale an operand by alpha before it multiplies
+            scaled = replace(lattice, exponent=lattice.exponent + shift)
+            misfit = scaled.misfit(formats[name], allow_subnormals=keep, spread=spreads[name])
+        if misfit:
+            what = f"{name} would hold multiples of {power(lattice.exponent)} up to {lattice.magnitude} of them, but"
+            return f"{what} {misfit[0]}", misfit[1]
+    return "", ""
+
+
 def _obstacle(problem: Matmul, family: Family, n: int, total: tuple[int, int], clause: str) -> tuple[str, str]:
     """The first obligation that is not met, and what would meet it; *total*: S and its quantum's exponent."""
     keep = problem.subnormals == "preserve" or family.beyond == "subnormals"
     largest, quantum = total
-    formats = {operand.name: operand.format for operand in problem.operands}
     spreads = family.spreads()
     if family.bias is not None and family.rows:
         return "a bias cannot follow powers of two along the rows", "rows of one scale"
-    for name, lattice in family.lattices().items():
-        misfit = lattice.misfit(formats[name], allow_subnormals=keep, spread=spreads[name])
-        if misfit:
-            what = f"{name} would hold multiples of {_power(lattice.exponent)} up to {lattice.magnitude} of them, but"
-            return f"{what} {misfit[0]}", misfit[1]
+    reason, remedy = _misfits(problem, family, keep=keep)
+    if reason:
+        return reason, remedy
     single = product_lattice(problem, replace(family, terms=1))[0] if family.masked else largest
     if single > n:
         return (
@@ -296,7 +270,7 @@ def _obstacle(problem: Matmul, family: Family, n: int, total: tuple[int, int], c
             _smaller_sum(problem),
         )
     reach = min(largest, n) if family.masked else largest
-    before = min(family.terms, problem.k) * family.a.magnitude * family.b.magnitude
+    before = min(family.terms, problem.k) * family.largest_product
     before = min(before, n) if family.masked else before
     stages = [(reach, quantum), (before, family.a.exponent + family.b.exponent)]  # with and without the epilogue
     lone = min(family.terms, problem.k) == 1 and family.c is None and family.bias is None
@@ -319,39 +293,12 @@ def _out_of_range(
 
     The quantum may be multiplied by powers of two from 2**-spread to 2**spread. None if they stay.
     """
-    below = _below_range(exponent - spread, least, format_, keep=keep) if size else None
+    below = below_range(exponent - spread, least, format_, keep=keep) if size else None
     below = (f"the quantum {below[0]}", below[1]) if below else None
     above = None
-    if _exceeds(size, exponent + spread, format_):
+    if exceeds(size, exponent + spread, format_):
         above = f"sums can exceed {format_.max_finite:g}, the largest finite number of {format_}", "scale it down"
     return below, above
-
-
-def _exceeds(size: int, exponent: int, format_: Format) -> bool:
-    """Whether size * 2**exponent is larger than the largest finite number of *format_*, in whole numbers."""
-    quantum = 0 if format_.is_integer else format_.emax - format_.trailing_significand_bits
-    if exponent >= quantum:
-        return size << (exponent - quantum) > format_.max_significand
-    return size > format_.max_significand << (quantum - exponent)
-
-
-def _below_range(exponent: int, least: int, format_: Format, *, keep: bool) -> tuple[str, str] | None:
-    """
-    Why multiples of 2**exponent, *least* of them or more, are not all sure to be kept, and the remedy.
-
-    They are if even the smallest is a normal number; or, where subnormal numbers are kept, if
-    2**exponent is a number of the format.
-    """
-    if format_.is_integer:
-        return None if exponent >= 0 else (f"{_power(exponent)} is no whole number, as {format_} needs", _WIDER)
-    smallest = exponent + least.bit_length() - 1
-    if smallest >= format_.emin or (keep and exponent >= format_.quantum_exponent_min):
-        return None
-    if keep:
-        lowest = f"2^{format_.quantum_exponent_min}, the smallest number of {format_}"
-        return f"{_power(exponent)} lies below {lowest}", _WIDER
-    remedy = "subnormals='preserve' would allow smaller quanta"
-    return f"{_power(smallest)} lies below 2^{format_.emin}, the smallest normal number of {format_}", remedy
 
 
 def _smaller_sum(problem: Matmul) -> str:

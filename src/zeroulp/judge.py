@@ -3,7 +3,8 @@ Encodings compared with encodings.
 
 Two results agree at a position if their bits agree, with two classes made by name: all NaNs are
 one, and the zeros are one unless the contract says ``signed_zero="strict"``. Nothing else is
-forgiven, and no tolerance enters.
+forgiven, and no tolerance enters. Where the reference gives a range instead of bits, the result
+lies in it or it does not.
 """
 
 from __future__ import annotations
@@ -101,8 +102,17 @@ def same(left: Array, right: Array, format_: Format, *, zero_sign: Array | bool 
     return equal
 
 
+def within(actual: Array, low: Array, high: Array, format_: Format) -> NDArray[np.bool_]:
+    """Where a result is a number from *low* to *high*, in the order of the number line; both zeros are one."""
+    place = encoding.ordinals(actual, format_)
+    inside = (encoding.ordinals(low, format_) <= place) & (place <= encoding.ordinals(high, format_))
+    return np.asarray(inside & ~encoding.is_nan(actual, format_))
+
+
 def differing(actual: Array, expected: Expected, format_: Format) -> NDArray[np.bool_]:
     """Which compared positions differ, as a mask of the output's shape."""
+    if expected.low is not None and expected.high is not None:
+        return ~within(actual, expected.low, expected.high, format_)
     sign: Array | bool = False if expected.zero_sign is None else expected.zero_sign
     agree = same(actual, expected.codes, format_, zero_sign=sign)
     for other in expected.also:

@@ -9,33 +9,45 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cache
 from numbers import Real
 from typing import TYPE_CHECKING
 
+from zeroulp.counts import MOST_CALLS, MOST_CALLS_ASKED, counts_for, log_missed
 from zeroulp.errors import ProblemError
 from zeroulp.exactness import Certificate, certify
 from zeroulp.probes import TABLE, Options, Partial, family_of, probe_named
 from zeroulp.problem import LAYOUTS
+from zeroulp.unmet import Asked, Skipped, unmet_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from zeroulp.exactness import Family
     from zeroulp.probes.base import Settings
     from zeroulp.problem import Matmul
-
-MOST_CALLS = 42
-"""A plan that nobody asked to be longer calls the kernel about this often."""
 
 _MOVED_EVERY, _FIRST_MOVED = 6, 3  # trials whose inputs lie at other addresses
 _CHANGED = ("a", "b")  # operands of which a few elements are changed in place, in one further trial each
 
-_ORDER = ("signed", "wide", "one_hot", "cancel", "sparse", "binary", "fractional", "specials")
-_ALL_VARIANTS = ("wide", "sparse", "specials")  # each variant is a trial
+_ORDER = (
+    "signed",
+    "wide",
+    "one_hot",
+    "cancel",
+    "halves",
+    "cover",
+    "sparse",
+    "binary",
+    "fractional",
+    "real",
+    "specials",
+)
 _TOGETHER = ("specials",)  # all of its trials stand at the end of the first turn
-_AT_LEAST = {"one_hot": 3, "cancel": 2}
-_CANCEL_FOR_BLOCKS = 8  # trials of `cancel` where k has more blocks than there are trials of the main probe
 _REPEATED = ("signed", "wide")  # probes whose first trial calls again on the same inputs
-_BOUNDED = ("signed", "wide", "fractional", "binary")  # whose trials are multiplied, best first
+_CHANGEABLE = ("signed", "wide", "fractional", "binary")  # of whose first trial a few elements can be changed
+_SMALLEST_TARGET = 1e-300
+DEFAULT_ESCAPE_PROBABILITY = 1e-9
 
 
 @dataclass(frozen=True)
@@ -72,15 +84,6 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Skipped:
-    """A probe that is not run, and why."""
-
-    probe: str
-    reason: str
-    remedy: str
-
-
-@dataclass(frozen=True)
 class Plan:
     """
     The trials of a check.
@@ -88,10 +91,12 @@ class Plan:
     Args:
         problem: What is checked.
         trials: In the order in which they run.
-        skipped: Probes without a certificate for this problem.
+        skipped: Probes without a certificate for this problem, and variants of probes.
         escape_probability: Bound on the chance that a bilinear fault of one output passes all
             trials; 1.0 where none is claimed. For a kernel fixed before the seed was drawn.
         wished: The escape probability that was asked for.
+        unmet: What was asked for and is not to be had, so that the verdict on a kernel that does
+            nothing wrong is INCONCLUSIVE: (reason, remedy) pairs.
     """
 
     problem: Matmul
@@ -99,6 +104,7 @@ class Plan:
     skipped: tuple[Skipped, ...]
     escape_probability: float
     wished: float
+    unmet: tuple[tuple[str, str], ...] = ()
 
     @property
     def calls(self) -> int:
@@ -117,7 +123,7 @@ class _Drafts:
 def make_plan(
     problem: Matmul,
     *,
-    escape_probability: float = 1e-9,
+    escape_probability: float | None = None,
     trials: int | None = None,
     probes: Sequence[str] | None = None,
     p_zero: float | None = None,
@@ -129,7 +135,9 @@ def make_plan(
 
     Args:
         problem: What is to be checked.
-        escape_probability: Wished bound; decides how many trials there are, within `MOST_CALLS`.
+        escape_probability: Bound that is asked for; decides how many trials there are, up to
+            `MOST_CALLS_ASKED` calls, and a bound that is not reached is `Plan.unmet`. Default:
+            1e-9 if that is reached within `MOST_CALLS`, else what is reached within them.
         trials: This many trials of each probe instead.
         probes: Names of the probes to use; default: all.
         p_zero: Probability of a zero in ``binary`` and ``fractional``; default: derived.
@@ -142,33 +150,71 @@ def make_plan(
         ProblemError: If a number is out of range.
         UnknownNameError: If there is no such probe.
     """
+    wished = DEFAULT_ESCAPE_PROBABILITY if escape_probability is None else escape_probability
     if race_rate is not None:
         if repeat is not None:
             raise ProblemError("repeat and race_rate both", do="pass one of them: each says how many further calls")
-        repeat = calls_for(race_rate, escape_probability)
-    _check_numbers(escape_probability, trials, p_zero, repeat)
+        repeat = calls_for(race_rate, wished)
+    _check_numbers(wished, trials, p_zero, repeat)
     names = list(dict.fromkeys(probes)) if probes is not None else list(_ORDER)
     if not names:
         raise ProblemError("an empty list of probes", do=f"choose from {', '.join(TABLE)}, or leave it out")
     drafts = _draft(problem, names, Options(p_zero=p_zero))
-    counts = _counts(problem, drafts, escape_probability, trials)
     repeats = 1 if repeat is None else repeat
+    settings = {name: [own for own, _ in certified] for name, certified in drafts.variants.items()}
+
+    def planned(target: float, most: int) -> Plan:
+        if trials is not None:
+            wanted = [x for x in settings if probes or x != "cover" or _needs_blocks(problem, settings)]
+            counts = dict.fromkeys(wanted, trials)
+        else:
+            room = most - len(_REPEATED) - len(_CHANGED)
+            counts = counts_for(problem, settings, target, room=room, named=probes is not None)
+        found = _trials(problem, drafts, names, counts, repeats, changes=trials is None)
+        escape = escape_probability_of(problem, found)
+        return Plan(problem, tuple(found), tuple(drafts.skipped), escape, wished)
+
+    plan = planned(wished, MOST_CALLS)
+    if escape_probability is not None and trials is None:
+        target, reached = wished, plan.escape_probability
+        while reached > wished and target > _SMALLEST_TARGET:
+            longer = planned(target, MOST_CALLS_ASKED)
+            reached, before = longer.escape_probability, reached
+            plan = longer if reached <= wished else plan
+            if reached >= before and target < wished:
+                break
+            target *= target  # trials in some layouts count for nothing: more of them
+    asked = Asked(tuple(names) if probes is not None else (), escape_probability, trials)
+    is_exact = any(trial.certificate.theorem != "bounded" for trial in plan.trials)
+    unmet = unmet_by(problem, asked, plan.skipped, plan.escape_probability, calls=plan.calls, is_exact=is_exact)
+    return replace(plan, unmet=unmet)
+
+
+def _needs_blocks(problem: Matmul, settings: dict[str, list[Settings]]) -> bool:
+    """Whether the budget of `signed` does not hold all of k."""
+    return any(int(own["terms"]) < problem.k for own in settings.get("signed", [])[:1])
+
+
+def _trials(
+    problem: Matmul, drafts: _Drafts, names: Sequence[str], counts: dict[str, int], repeats: int, *, changes: bool
+) -> list[Trial]:
+    """So many trials of each probe, in turn."""
     result: list[Trial] = []
-    base = next((name for name in _BOUNDED if name in drafts.variants), None)
-    usable = [name for name in names if name in drafts.variants]
-    repeated = [name for name in usable if name in _REPEATED] or usable
+    usable = [name for name in names if counts.get(name)]
+    base = next((name for name in _CHANGEABLE if name in usable), None)
+    exact = [name for name in usable if drafts.variants[name][0][1].theorem != "bounded"]
+    repeated = [name for name in exact if name in _REPEATED] or exact
     for i, name in _turns(usable, counts):
         settings, certificate = drafts.variants[name][i % len(drafts.variants[name])]
         calls = 1 + (repeats if i == 0 and name in repeated else 0)
         index = len(result)
         layouts = layouts_of(problem, index, settings)
-        changes = trials is None and i == 0 and name == base
-        moved = index % _MOVED_EVERY == _FIRST_MOVED and not changes
+        is_base = changes and i == 0 and name == base
+        moved = index % _MOVED_EVERY == _FIRST_MOVED and not is_base
         result.append(Trial(index, name, settings, certificate, layouts, calls, moved=moved))
-        if changes:
+        if is_base:
             result += _changed(problem, result[-1])
-    escape = escape_probability_of(problem, result)
-    return Plan(problem, tuple(result), tuple(drafts.skipped), escape, escape_probability)
+    return result
 
 
 def calls_for(race_rate: float, escape_probability: float) -> int:
@@ -243,12 +289,17 @@ def _is_real(value: object) -> bool:
 
 def _draft(problem: Matmul, names: Sequence[str], options: Options) -> _Drafts:
     drafts = _Drafts()
+
+    @cache
+    def certificate_of(family: Family) -> Certificate:  # blocks of k have one family
+        return certify(problem, family, declared=options.declared)
+
     for name in names:
         probe = probe_named(name)
         certified: list[tuple[Settings, Certificate]] = []
         refused: list[tuple[Settings, Certificate]] = []
         for settings in probe.variants(problem, options):
-            certificate = certify(problem, family_of(problem, name, settings), declared=options.declared)
+            certificate = certificate_of(family_of(problem, name, settings))
             if certificate.holds:
                 certified.append((settings, certificate))
             else:
@@ -257,7 +308,11 @@ def _draft(problem: Matmul, names: Sequence[str], options: Options) -> _Drafts:
             drafts.variants[name] = certified
         if isinstance(probe, Partial):
             drafts.skipped += _left_out(problem, name, probe, refused)
-        elif not certified:
+        elif certified:
+            drafts.skipped += _refused_variants(name, refused)
+        elif not refused:
+            drafts.skipped.append(Skipped(name, "these formats have no such values, or the contract ignores them", ""))
+        else:
             drafts.skipped.append(Skipped(name, refused[0][1].reason, refused[0][1].remedy))
     return drafts
 
@@ -273,45 +328,33 @@ def _left_out(
     return skipped + [Skipped(name, f"{chosen['kind']}: {c.reason}", c.remedy) for chosen, c in refused]
 
 
-def _counts(problem: Matmul, drafts: _Drafts, wished: float, trials: int | None) -> dict[str, int]:
-    """How many trials of each probe: enough of the best one for the wished bound, within reason."""
-    if trials is not None:
-        return dict.fromkeys(drafts.variants, trials)
-    counts = {
-        name: len(variants) if name in _ALL_VARIANTS else _AT_LEAST.get(name, 1)
-        for name, variants in drafts.variants.items()
-    }
-    main = next((name for name in _BOUNDED if name in drafts.variants and name != "wide"), None)
-    if main is None or problem.k == 0:
-        return counts
-    seen = probe_named(main).detection(problem, drafts.variants[main][0][0])
-    others = sum(counts.values()) - counts[main] + len(_REPEATED) + len(_CHANGED)
-    room = max(1, MOST_CALLS - others)
-    if len(drafts.variants[main]) > room and "cancel" in counts:
-        room -= _CANCEL_FOR_BLOCKS - counts["cancel"]
-        counts["cancel"] = _CANCEL_FOR_BLOCKS
-    if seen >= 1:
-        counts[main] = 1
-    elif seen > 0:
-        counts[main] = min(room, math.ceil(math.log(wished) / math.log1p(-seen)))
-    else:
-        counts[main] = min(room, len(drafts.variants[main]))
-    return counts
+def _refused_variants(name: str, refused: Sequence[tuple[Settings, Certificate]]) -> list[Skipped]:
+    """The variants of a probe that have no certificate, where others have one; those with one reason together."""
+    by_reason: dict[tuple[str, str], list[Settings]] = {}
+    for settings, certificate in refused:
+        by_reason.setdefault((certificate.reason, certificate.remedy), []).append(settings)
+    return [
+        Skipped(name, reason, remedy, variant=" and ".join(dict.fromkeys(_words(settings) for settings in alike)))
+        for (reason, remedy), alike in by_reason.items()
+    ]
+
+
+def _words(settings: Settings) -> str:
+    """What tells a variant from its sisters: its settings that are words; its numbers if there are none."""
+    words = [f"{key}={value}" for key, value in settings.items() if isinstance(value, (str, bool))]
+    return ", ".join(words or [f"{key}={value}" for key, value in settings.items()])
 
 
 def escape_probability_of(problem: Matmul, trials: Sequence[Trial]) -> float:
     """The product, over trials, of the chance that a bilinear fault goes unseen."""
     if problem.k == 0 or problem.output.size == 0:
         return 0.0
-    logarithm = 0.0
+    counted: dict[str, list[Settings]] = {}
     for trial in trials:
         if trial.based_on is not None or any(LAYOUTS[layout].broadcast for layout in trial.layouts.values()):
             continue  # entries that are one and the same, or those of another trial, are not independent
-        seen = probe_named(trial.probe).detection(problem, trial.settings)
-        if seen >= 1:
-            return 0.0
-        logarithm += math.log1p(-seen)
-    return math.exp(logarithm)
+        counted.setdefault(trial.probe, []).append(trial.settings)
+    return math.exp(sum(log_missed(problem, probe, own) for probe, own in counted.items()))
 
 
 def layouts_of(problem: Matmul, index: int, settings: Settings) -> dict[str, str]:
@@ -331,7 +374,8 @@ def fitting_layouts(problem: Matmul, layouts: dict[str, str], settings: Settings
 
 def _chooses_k(problem: Matmul, settings: Settings) -> set[str]:
     """Operands that are zero at some k and not at others, on which a certificate relies."""
-    chosen = {"b"} if int(settings.get("terms", problem.k)) < problem.k else set()
+    zeroed = str(settings.get("zeroed", "b"))
+    chosen = {zeroed} if int(settings.get("terms", problem.k)) < problem.k else set()
     return chosen | ({str(settings["lone"])} if "lone" in settings else set())
 
 

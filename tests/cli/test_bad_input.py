@@ -258,7 +258,7 @@ def test_a_report_that_cannot_be_written_is_refused_before_the_kernel_runs(comma
 
 
 def test_an_alpha_of_a_third_is_inconclusive_and_says_why(command):
-    ran = command("check", RIGHT, *SIZES, *HERE, "--alpha", 1 / 3)
+    ran = command("check", RIGHT, *SIZES, *HERE, "--alpha", 1 / 3, "--probe", "signed")
     assert (ran.status, ran.err) == (3, "")
     assert ran.out.startswith("INCONCLUSIVE  nothing wrong was seen in 0 calls")
     assert "alpha=0.333" in ran.out

@@ -279,9 +279,16 @@ def test_plan_says_what_would_be_tried_and_why_it_is_exact(command):
 
 
 def test_a_plan_without_trials_exits_with_3(command):
-    ran = command("plan", *SIZES, "--alpha", 1 / 3)
+    ran = command("plan", *SIZES, "--alpha", 1 / 3, "--probe", "signed")
     assert ran.status == 3
     assert "alpha=0.333" in ran.out
+
+
+def test_a_plan_that_cannot_give_what_is_asked_for_exits_with_3_and_says_so(command):
+    ran = command("plan", *SIZES, "--probe", "one_hot", "--escape-probability", "1e-6")
+    assert ran.status == 3
+    assert "not enough: an escape probability of 1e-06 was asked for" in ran.out
+    assert command("plan", *SIZES, "--escape-probability", "1e-15").status == 0
 
 
 def test_formats_are_listed_with_their_exact_ranges(command):

@@ -40,6 +40,14 @@ def right(a, b):
     return (a.astype(np.float32) @ b.astype(np.float32)).astype(a.dtype)
 
 
+def a_third(a, b, alpha):
+    return (np.float32(alpha) * (a.astype(np.float32) @ b.astype(np.float32))).astype(a.dtype)
+
+
+def knows_whole_numbers(a, b):
+    return right(a, b) if (a * 64 % 1 == 0).all() else np.zeros_like(right(a, b))
+
+
 def without_last(a, b):
     return right(a[:, :-1], b[:-1])
 
@@ -70,7 +78,10 @@ REPORTS = {
     "incorrect_unwritten": (unwritten, HALF, dict(destination_passing=True)),
     "incorrect_stale": (stale(), HALF, {}),
     "inconclusive_binary": (right, Matmul(8, 8, 9000, a="float16"), dict(probes=["binary"], trials=5, p_zero=0.5)),
-    "inconclusive_alpha": (right, HALF.replace(alpha=1 / 3), {}),
+    "inconclusive_alpha": (a_third, HALF.replace(alpha=1 / 3), {}),
+    "correct_ordinary": (right, HALF, dict(probes=["signed", "real"])),
+    "incorrect_ordinary": (knows_whole_numbers, HALF, dict(probes=["signed", "real"])),
+    "inconclusive_bound": (right, HALF, dict(probes=["one_hot"], escape_probability=1e-9)),
     "broken_raised": (raising, HALF, {}),
     "broken_no_array": (lambda a, b: None, HALF, {}),
 }

@@ -112,7 +112,7 @@ def test_a_fault_of_one_output_is_named_at_that_output():
     where = np.zeros((M, N), bool)
     where[3, 2] = True
     case = case_of(without([7]), where=where)
-    assert (explain(case), whereabouts(case)) == ("is off by the product k = 7 of 40", "in out[3, 2] only")
+    assert (explain(case), whereabouts(case.wrong)) == ("is off by the product k = 7 of 40", "in out[3, 2] only")
 
 
 @pytest.mark.parametrize("formula", [
@@ -157,13 +157,13 @@ ALL = slice(None)
     (slice(0, 2), ALL, "in 10 of 30 outputs"),
 ])
 def test_where_the_wrong_outputs_are(rows, columns, words):
-    assert whereabouts(case_of(lambda a, b: a @ b + 64, where=box(rows, columns))) == words
+    assert whereabouts(case_of(lambda a, b: a @ b + 64, where=box(rows, columns)).wrong) == words
 
 
 def test_where_in_a_batch():
     where = np.zeros((2, M, N), bool)
     where[1, :, 4] = True
-    assert whereabouts(case_of(lambda a, b: a @ b + 64, where=where, batch=(2,))) == "in column 4 only"
+    assert whereabouts(case_of(lambda a, b: a @ b + 64, where=where, batch=(2,)).wrong) == "in column 4 only"
 
 
 def test_both_ends_of_twos_complement_are_one_limit():

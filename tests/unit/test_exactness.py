@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from zeroulp import Matmul
-from zeroulp import exactness
+from zeroulp import exactness, lattice
 from zeroulp.exactness import Certificate, Family, Lattice, budget, certify, dyadic
 from zeroulp.formats import TABLE, format_named
 
@@ -219,7 +219,7 @@ def test_limits_in_whole_numbers_are_those_of_exact_fractions(format_):
     for exponent in (-1200, -30, -1, 0, 1, 9, 1100):
         limit = Fraction(format_.max_finite) / Fraction(2) ** exponent
         for size in {max(0, int(limit) + step) for step in (-1, 0, 1, 2)} | {1}:
-            assert exactness._exceeds(size, exponent, format_) == (size > limit)
+            assert lattice.exceeds(size, exponent, format_) == (size > limit)
     for bits in (1, 8, 24, 53, 3000):
         ratio = int(Fraction(format_.max_finite) / Fraction(2) ** format_.emin)
         expected = min((1 << bits) - 1, format_.max_significand) if format_.is_integer else min(1 << bits, ratio)

@@ -9,13 +9,14 @@ import pytest
 
 import zeroulp
 from zeroulp import Matmul
+from zeroulp.counts import MOST_CALLS, MOST_CALLS_ASKED
 from zeroulp.errors import ProblemError, UnknownNameError
-from zeroulp.plan import MOST_CALLS, make_plan, trials_of
+from zeroulp.plan import make_plan, trials_of
 from zeroulp.probes import TABLE, Options, probe_named
 from zeroulp.problem import LAYOUTS
 
 
-DEFAULT = set(TABLE)
+DEFAULT = set(TABLE) - {"cover"}  # where the budget does not hold all of k
 FOUR = ("signed", "wide", "binary", "fractional")
 
 
@@ -149,11 +150,12 @@ def test_a_probe_without_certificate_is_skipped_with_reason_and_remedy():
 
 
 def test_a_problem_that_cannot_be_exact_has_no_trials_and_every_reason():
-    plan = make_plan(Matmul(8, 8, 30, a="float16", alpha=1 / 3))
+    plan = make_plan(Matmul(8, 8, 100, a="bfloat16", accumulate="any", alpha=1 / 3))
     assert plan.trials == ()
-    assert {skipped.probe for skipped in plan.skipped} == DEFAULT
+    assert {skipped.probe for skipped in plan.skipped} == DEFAULT | {"cover"}
     assert all(skipped.reason for skipped in plan.skipped)
-    assert all("power of two" in skipped.remedy for skipped in plan.skipped if "subnormal" not in skipped.reason)
+    odd = ("real", "specials")
+    assert all("power of two" in skipped.remedy for skipped in plan.skipped if skipped.probe not in odd)
 
 
 def test_every_trial_carries_a_certificate_that_holds():
@@ -164,7 +166,7 @@ def test_every_trial_carries_a_certificate_that_holds():
 @pytest.mark.parametrize("options", [
     dict(escape_probability=0), dict(escape_probability=1), dict(trials=0), dict(trials=1.5), dict(trials=True), dict(repeat=-1),
     dict(repeat=True), dict(p_zero=1), dict(p_zero=-0.1), dict(p_zero=float("nan")), dict(probes=[]),
-    dict(p_zero="0.5"), dict(p_zero=True), dict(escape_probability="1e-9"), dict(escape_probability=None),
+    dict(p_zero="0.5"), dict(p_zero=True), dict(escape_probability="1e-9")
 ])
 def test_numbers_out_of_range_are_refused(options):
     with pytest.raises(ProblemError):
@@ -207,9 +209,9 @@ def test_binary_at_k_9000_with_p_zero_derived_is_not_inconclusive():
 
 def test_a_problem_without_trials_is_inconclusive_and_calls_nothing():
     called = []
-    report = zeroulp.check(lambda a, b: called.append(1), Matmul(8, 8, 30, a="float16", alpha=0.1), seed=1)
+    report = zeroulp.check(lambda a, b: called.append(1), Matmul(8, 8, 100, a="bfloat16", accumulate="any", alpha=0.1), seed=1)
     assert (report.verdict.value, report.calls, called) == ("INCONCLUSIVE", 0, [])
-    assert {reason.split(":")[0] for reason, _ in report.reasons} == DEFAULT
+    assert {reason.split(":")[0] for reason, _ in report.reasons} == DEFAULT | {"cover"}
 
 
 def test_positions_left_out_of_one_trial_may_be_compared_in_another():
@@ -218,3 +220,104 @@ def test_positions_left_out_of_one_trial_may_be_compared_in_another():
     assert (report.verdict.value, report.coverage) == ("CORRECT", 1)
     assert any(0 < trial.share_compared < 1 for trial in report.trials)
     assert "in at least one of them" in str(report)
+
+
+@pytest.mark.parametrize(("a", "out", "k", "reached"), [
+    ("bfloat16", "bfloat16", 256, 1e-9), ("bfloat16", "bfloat16", 4096, 1e-9), ("bfloat16", "bfloat16", 16384, 1e-9),
+    ("float16", "float16", 16384, 1e-9), ("e4m3", "e4m3", 256, 1e-7), ("e4m3", "bfloat16", 1024, 1e-4), ("e5m2", "e5m2", 1024, 1e-3),
+])
+def test_narrow_outputs_of_wide_sums_have_a_bound_all_the_same(a, out, k, reached):
+    """`cancel` keeps results small where sums of random signs would leave the output's exact integers."""
+    plan = make_plan(Matmul(64, 64, k, a=a, out=out))
+    assert plan.escape_probability < reached and plan.calls <= MOST_CALLS
+
+
+@pytest.mark.parametrize(("a", "k", "reached"), [("float16", 1024, 1e-4), ("float16", 4096, 1e-3), ("bfloat16", 256, 4e-3), ("bfloat16", 1024, 1e-2)])
+def test_sums_beyond_the_budget_are_covered_in_blocks(a, k, reached):
+    plan = make_plan(Matmul(64, 64, k, a=a, accumulate="any"))
+    assert "cover" in probes_of(plan)
+    assert plan.escape_probability < reached and plan.calls <= MOST_CALLS
+
+
+def test_cover_counts_in_whole_cycles_only():
+    problem, probe = Matmul(64, 64, 1024, a="bfloat16", accumulate="any"), probe_named("cover")
+    variants = probe.variants(problem, Options())
+    missed = [probe.missed(problem, variants[:count]) for count in range(len(variants) + 1)]
+    half = len(variants) // 2
+    assert missed[:half] == [1] * half
+    assert missed[half] == missed[-2] > missed[-1] > 0
+
+
+@pytest.mark.parametrize("wished", [1e-2, 1e-9, 1e-12])
+def test_a_bound_that_is_asked_for_takes_as_many_calls_as_it_takes(wished):
+    problem = Matmul(64, 64, 1024, a="bfloat16", accumulate="any")
+    plan = make_plan(problem, escape_probability=wished)
+    assert plan.escape_probability <= wished
+    assert plan.unmet == ()
+    assert plan.calls <= MOST_CALLS_ASKED
+    assert wished > 1e-3 or plan.calls > MOST_CALLS
+
+
+def test_a_bound_is_asked_for_in_every_layout():
+    """Trials whose rows repeat count for nothing, and others are added in their place."""
+    plan = make_plan(Matmul(8, 8, 30, a="float16", layouts="any"), escape_probability=1e-12)
+    assert plan.escape_probability <= 1e-12
+    assert plan.unmet == ()
+
+
+@pytest.mark.parametrize(("problem", "options", "why", "remedy"), [
+    (Matmul(8, 8, 4096, a="e4m3", accumulate="any"), {}, "would take more than 1,000 calls", "wider sums"),
+    (Matmul(8, 8, 30, a="float16"), {"probes": ["one_hot"]}, "these trials claim no bound", "other probes too"),
+    (Matmul(8, 8, 30, a="float16"), {"trials": 1}, "calls reach", "more trials"),
+    (Matmul(8, 8, 30, a="float16", layouts="broadcast"), {}, "rows that repeat", "layouts without stride 0"),
+])
+def test_a_bound_out_of_reach_is_inconclusive_and_says_why(problem, options, why, remedy):
+    report = zeroulp.check(right_in_any_format, problem, escape_probability=1e-9, seed=1, **options)
+    assert report.verdict.value == "INCONCLUSIVE"
+    ((reason, help),) = report.reasons
+    assert why in reason and remedy in help
+    assert report.coverage == 1 and report.calls <= MOST_CALLS
+    assert "not all that was asked for" in str(report)
+    assert zeroulp.replay(report, right_in_any_format).verdict.value == "INCONCLUSIVE"
+
+
+def test_a_bound_out_of_reach_that_nobody_asked_for_is_said_and_no_more():
+    report = zeroulp.check(right_in_any_format, Matmul(8, 8, 1024, a="e4m3", accumulate="any"), seed=1)
+    assert report.verdict.value == "CORRECT"
+    assert report.escape_probability > report.wished
+    assert "more than the wished 1e-09" in str(report)
+
+
+def test_a_wrong_kernel_is_incorrect_whether_or_not_a_bound_is_out_of_reach():
+    problem = Matmul(8, 8, 4096, a="e4m3", accumulate="any")
+    report = zeroulp.check(lambda a, b: right_in_any_format(a[:, :2048], b[:2048]), problem, escape_probability=1e-9, seed=1)
+    assert report.verdict.value == "INCORRECT"
+
+
+def test_a_probe_asked_for_by_name_without_certificate_is_inconclusive():
+    report = zeroulp.check(lambda a, b: a.astype("int32") @ b.astype("int32"), Matmul(8, 8, 30, a="int8"), probes=["signed", "fractional"], seed=1)
+    assert report.verdict.value == "INCONCLUSIVE"
+    ((reason, remedy),) = report.reasons
+    assert reason.startswith("fractional, asked for by name: ") and "int8 holds whole numbers" in reason
+    assert remedy == "choose a wider format for it"
+    assert report.calls > 0
+
+
+def test_variants_without_certificate_are_named():
+    """With alpha = 1/2 sums of one sign at the top of the range could exceed it; the other variants of `wide` run."""
+    problem = Matmul(8, 8, 30, a="float16", alpha=0.5)
+    plan = make_plan(problem)
+    (skipped,) = (one for one in plan.skipped if one.probe == "wide")
+    assert (skipped.probe, skipped.variant) == ("wide", "side=a, alike=True")
+    assert "sums can exceed 65504" in skipped.reason
+    assert {t.settings["alike"] for t in plan.trials if t.probe == "wide"} == {False}
+    assert plan.unmet == make_plan(problem, probes=["wide"]).unmet == ()
+    report = zeroulp.check(lambda a, b, alpha: right(a, b * a.dtype.type(alpha)), problem, seed=1)
+    assert report.verdict.value == "CORRECT"
+    assert "not checked       wide (side=a, alike=True): sums can exceed" in str(report)
+    assert zeroulp.from_json(zeroulp.to_json(report)).skipped == report.skipped
+
+
+def right_in_any_format(a, b):
+    wide = a.astype(np.float32) @ b.astype(np.float32)
+    return wide.astype(a.dtype)

@@ -246,7 +246,7 @@ def drawn(problem, name, pick=lambda settings: True, seed=1):
 @pytest.mark.parametrize("fields", [dict(k=64, a="bfloat16"), dict(k=65, a="float16"), dict(k=300, a="float16"), dict(k=24, a="float32")], ids=str)
 def test_sums_that_cancel_reach_a_quarter_of_the_budget_on_the_way(fields):
     problem = Matmul(8, 7, **fields)
-    a, b, trial = drawn(problem, "cancel")
+    a, b, trial = drawn(problem, "halves")
     quantum = 2.0**trial.certificate.quantum_exponent
     partial = np.abs(np.cumsum(a[:, :, None] * b[None], axis=1)) / quantum
     assert partial.max() > trial.certificate.budget / 4

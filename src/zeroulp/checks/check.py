@@ -24,7 +24,7 @@ def check(
     kernel: Callable[..., Any] | str,
     problem: Matmul,
     *,
-    escape_probability: float = 1e-9,
+    escape_probability: float | None = None,
     trials: int | None = None,
     probes: Sequence[str] | None = None,
     p_zero: float | None = None,
@@ -46,7 +46,9 @@ def check(
         kernel: A function ``kernel(a, b) -> out`` on arrays of one framework, or a target such
             as ``"file.py:function"`` or ``"library.so:symbol"``.
         problem: What it should compute, and the contract it keeps.
-        escape_probability: Wished bound on the chance that a wrong kernel passes.
+        escape_probability: Bound on the chance that a wrong kernel passes. Given, it gets as many
+            calls as it takes, up to 1,000, and a kernel that does nothing wrong is INCONCLUSIVE
+            where it cannot be reached. Default: 1e-9, or what about 34 calls reach.
         trials: This many trials of each probe, instead of what the bound asks for.
         probes: Names of the probes to use; default: all.
         p_zero: Probability of a zero in ``binary`` and ``fractional``; default: derived.
@@ -93,8 +95,11 @@ def check(
         race_rate=race_rate,
     )
     if race_rate is not None:
-        repeat = calls_for(race_rate, escape_probability)
-    options = {"p_zero": p_zero, "trials": trials, "probes": list(probes) if probes else None, "repeat": repeat}
+        repeat = calls_for(race_rate, plan.wished)
+    named = list(probes) if probes else None
+    options: dict[str, Any] = {"p_zero": p_zero, "trials": trials, "probes": named, "repeat": repeat}
+    if escape_probability is not None:
+        options["escape_probability"] = escape_probability
     run = Run(plan, spec, chosen, options, started, progress)
     function = kernel if callable(kernel) else None
     return run.judge_all(function, isolation, deadline_seconds)

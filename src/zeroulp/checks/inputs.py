@@ -21,7 +21,7 @@ from zeroulp.checks.change import a_few_changed
 from zeroulp.draw import Part, Seed
 from zeroulp.probes import Overlaid, draw_scales, elements_of, family_of, pool_of, probe_named
 from zeroulp.problem import LAYOUTS
-from zeroulp.reference import Expected, expected_result, with_nonfinite, with_subnormals
+from zeroulp.reference import Expected, bounded_result, expected_result, with_nonfinite, with_subnormals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -228,6 +228,8 @@ class Inputs:
 
     def expected_under(self, problem: Matmul) -> Expected:
         """The same under the clauses of another contract."""
+        if self.trial.certificate.theorem == "bounded":
+            return bounded_result(problem, self.family, self.trial.certificate, self.integers)
         expected = expected_result(problem, self.family, self.trial.certificate, self.integers, self.exponent)
         if not self.overlaid:
             return expected

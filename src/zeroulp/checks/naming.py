@@ -18,10 +18,10 @@ import numpy as np
 from zeroulp.checks.explore import Explorer, case_of
 from zeroulp.checks.poison import differs_by_poison
 from zeroulp.checks.special import is_left_over, is_special, is_subnormal, left_over, special_case
-from zeroulp.checks.widths import name_by_width, wrong_on_ordinary_numbers
+from zeroulp.checks.widths import name_beyond_the_bound, name_by_width, wrong_on_ordinary_numbers
 from zeroulp.diagnose import explain, explain_special, fitting_roundings, is_one_of_two_neighbours, whereabouts
 from zeroulp.errors import KernelError
-from zeroulp.judge import Matched, differing, same
+from zeroulp.judge import Matched, Value, differing, same
 from zeroulp.probes import Options
 from zeroulp.report import Finding
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from zeroulp.plan import Trial
 
 _IN_PLACE = "returns an earlier result: its inputs changed in place and its output did not"
-_ROUNDING_TRIALS = (("cancel", 4), ("wide", 8), ("one_hot", 5), ("signed", 2))
+_ROUNDING_TRIALS = (("halves", 4), ("wide", 8), ("one_hot", 5), ("signed", 2))
 _FEWEST_ROUNDED = 2  # wrong outputs below which a way of rounding is a guess
-_SMALL_RESULTS = ("cancel", "sparse")  # where many formulas give the same zeros: they must show elsewhere too
+_SMALL_RESULTS = ("cancel", "halves", "sparse")  # where many formulas give the same zeros: they must show elsewhere too
 _READS_POISON = "depends on what its output held before the call"
 
 
@@ -49,8 +49,10 @@ def name_difference(bench: Bench, trial: Trial, seen: Observation, before: Obser
         before: What the trial before it showed, if there was one.
     """
     wrong = differing(seen.codes[0], seen.inputs.expected, bench.problem.out_format)
+    if seen.inputs.expected.low is not None:
+        return _out_of_range(bench, trial, seen, wrong)
     case = case_of(bench.problem, seen)
-    where = whereabouts(case)
+    where = whereabouts(wrong)
     again = bench.observe(trial, calls=3)
     if _is_unwritten(seen, again, wrong):
         return _finding("unwritten-output", f"leaves outputs unwritten, {where}", trial)
@@ -111,6 +113,20 @@ def _rounding(explorer: Explorer, case: Case) -> str:
             ways = fitting_roundings(further, ways)
             wrong += int(np.count_nonzero(further.wrong))
     return ways[0][0] if ways and wrong >= _FEWEST_ROUNDED else ""
+
+
+def _out_of_range(bench: Bench, trial: Trial, seen: Observation, wrong: Array) -> Finding:
+    """The finding for a result that lies outside of the range that every order of summation keeps to."""
+    where = whereabouts(wrong)
+    again = bench.observe(trial, calls=3)
+    if _is_unwritten(seen, again, wrong):
+        return _finding("unwritten-output", f"leaves outputs unwritten, {where}", trial)
+    named = name_beyond_the_bound(Explorer(bench, trial.layouts))
+    first = tuple(int(axis[0]) for axis in np.nonzero(wrong))
+    ends = (seen.inputs.expected.low, seen.inputs.expected.high)
+    low, high = (Value.of(codes[first], bench.problem.out_format) for codes in ends if codes is not None)
+    allowed = (("every order lies", f"from {low.decimal} to {high.decimal}"),)
+    return _finding(named.kind, f"{named.clause}, {where}", trial, allowed + named.evidence)
 
 
 def _finding(kind: str, clause: str, trial: Trial, evidence: tuple[tuple[str, str], ...] = ()) -> Finding:

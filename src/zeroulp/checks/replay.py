@@ -64,7 +64,9 @@ def replay(
         started = time.perf_counter()
         trials = tuple(_trial(report.problem, record) for record in report.trials if record.index in indices)
         escape = escape_probability_of(report.problem, trials)
-        plan = Plan(report.problem, trials, report.skipped, escape, report.wished)
+        whole = all(record.share_compared == 1 for record in report.trials)
+        unmet = report.reasons if whole and report.verdict is Verdict.INCONCLUSIVE else ()
+        plan = Plan(report.problem, trials, report.skipped, escape, report.wished, unmet)
         again = Run(plan, spec, report.seed, report.options, started, progress)
         return again.judge_all(function, isolation or report.isolation, deadline_seconds)
 

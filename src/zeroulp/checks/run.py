@@ -127,7 +127,7 @@ class Run:
         self.findings.insert(0, named)
 
     def _record(self, trial: Trial, seen: Observation) -> None:
-        if seen.outcome is not None:
+        if seen.outcome is not None and trial.certificate.theorem != "bounded":  # a range is no comparison of bits
             partly = seen.outcome.compared < seen.outcome.elements
             here = seen.inputs.expected.compared if partly else None
             self.compared = (True if here is None else here) | self.compared
@@ -157,7 +157,7 @@ class Run:
     def _verdict(self) -> Verdict:
         if self.findings:
             return Verdict.INCORRECT
-        return Verdict.CORRECT if self.coverage == 1 else Verdict.INCONCLUSIVE
+        return Verdict.CORRECT if self.coverage == 1 and not self.plan.unmet else Verdict.INCONCLUSIVE
 
     def _broken(self, error: KernelError, isolation: str, bench: Bench | None) -> Report:
         reasons = ((error.what, " ".join(filter(None, [error.why, error.do]))),)
@@ -208,8 +208,8 @@ class Run:
 
 def _why_inconclusive(plan: Plan, records: list[TrialRecord], coverage: float) -> tuple[tuple[str, str], ...]:
     """Why too little was compared, and what would change that."""
-    if not plan.trials:
-        return tuple((f"{skipped.probe}: {skipped.reason}", skipped.remedy) for skipped in plan.skipped)
+    if plan.unmet:
+        return plan.unmet
     problem, record = plan.problem, records[-1]
     share = f"{1 - coverage:.2%} of the outputs were never compared" if coverage else "no output could be compared"
     p_zero = record.settings.get("p_zero")

@@ -15,8 +15,8 @@ from zeroulp.shapes import shapes_named, sizes_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-SHORT_PLAN: dict[str, int | None] = {"trials": 1, "repeat": 0, "race_rate": None}
-"""Options of the checks of neighbours: one call for each probe."""
+SHORT_PLAN: dict[str, int | None] = {"trials": 1, "repeat": 0, "race_rate": None, "escape_probability": None}
+"""Options of the checks of neighbours: one call for each probe, and no bound."""
 
 _STOPS = (Verdict.INCORRECT, Verdict.BROKEN)
 

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 _MANY_TRIALS, _FEW_TRIALS = 32, 4
 _NARROW_OPERAND_BITS = 4  # operands that a cut to e4m3 leaves alone
 _SCALED = ("signed", "wide")  # probes that spread over magnitudes
+_SHOWING = ("signed", "wide", "one_hot")  # probes that show most faults
+_RIGHT_WHERE_TESTED = (
+    "is right on the inputs of exact probes, and farther from the exact result than any order of summation allows "
+    "on ordinary numbers"
+)
 _SMALL_SUM_BITS = 8  # every accumulator in use keeps at least bfloat16's significand
 _FEWEST_OUTPUTS = 8  # outputs of which one alone is remarkable
 _WRAPS_FROM = 8  # trailing zero bits from which differences look like a wrap
@@ -91,6 +96,18 @@ def _shortcut(explorer: Explorer, probe: str) -> str:
         if trial.settings["a_pattern"] != "outlier" and isinstance(explorer.observe(trial).outcome, Differs):
             return _SHORTCUT
     return ""
+
+
+def name_beyond_the_bound(explorer: Explorer) -> Named:
+    """The name of results beyond the bound for ordinary numbers: that of an exact trial, if one is wrong."""
+    for probe in _SHOWING:
+        seen = explorer.first_wrong(probe, Options(), _FEW_TRIALS)
+        if seen is not None and isinstance(seen.outcome, Differs):
+            clause = explain(case_of(explorer.problem, seen))
+            return Named("wrong-result", clause) if clause else name_by_width(explorer, seen)
+        if seen is not None:
+            return Named("wrong-result", "computes something else")
+    return Named("wrong-result", _RIGHT_WHERE_TESTED)
 
 
 def _operands_are_cut(explorer: Explorer) -> bool:

@@ -54,7 +54,10 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--trials", type=int, metavar="N", help="this many trials of each probe")
     group.add_argument("--p-zero", type=float, metavar="P", help="probability of a zero in binary and fractional")
     group.add_argument(
-        "--escape-probability", type=float, default=1e-9, metavar="P", help="wished bound (default: 1e-9)"
+        "--escape-probability",
+        type=float,
+        metavar="P",
+        help="bound that is asked for, within 1,000 calls (default: 1e-9, or what about 34 calls reach)",
     )
     group.add_argument("--repeat", type=int, metavar="N", help="further calls on one unchanged input (default: 1)")
     group.add_argument("--race-rate", type=float, metavar="P", help="instead: so many that a race of this rate shows")

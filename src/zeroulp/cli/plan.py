@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     if shapes:
         plans = [plan, *(make_plan(shape, **options | SHORT_PLAN) for shape in shapes[1:])]
         show(render_shapes(problem, plans))
-    return 0 if plan.trials else 3
+    return 3 if plan.unmet else 0
 
 
 def render_plan(plan: Plan) -> str:
@@ -65,13 +65,16 @@ def render_plan(plan: Plan) -> str:
     lines += [table(["probe", "trials", "calls", "exact because"], rows)] if rows else []
     lines += [f"  {name:<12}{probe_named(name).purpose}" for name in dict.fromkeys(t.probe for t in plan.trials)]
     for skipped in plan.skipped:
-        lines += [f"  {skipped.probe:<12}not run: {skipped.reason}"]
+        gap = " " if skipped.variant else ""
+        lines += [f"  {skipped.label:<12}{gap}not run: {skipped.reason}"]
         lines += [f"  {'':<12}what would help: {skipped.remedy}"] if skipped.remedy else []
     bound = probability_text(plan.escape_probability)
     lines += ["", f"  escape probability at most {bound} for any other bilinear form of"]
     lines += ["  an output's row and column with whole-number weights" + _wish(plan)]
     if plan.escape_probability >= 1:
         lines[-2:] = ["  no bound on the escape probability is claimed for these trials"]
+    for reason, remedy in plan.unmet if plan.trials else ():
+        lines += [f"  not enough: {reason}", f"  {'':<12}what would help: {remedy}"]
     size = block_size(problem, [trial.layouts for trial in plan.trials], writes=True)
     return "\n".join([*lines, f"  memory for operands, output and guards: {size / 2**20:.1f} MiB"]) + "\n"
 
@@ -84,4 +87,6 @@ def render_shapes(given: Matmul, plans: Sequence[Plan]) -> str:
 
 
 def _wish(plan: Plan) -> str:
-    return f" (wished: {plan.wished:g}; --trials N for more)" if plan.escape_probability > plan.wished else ""
+    if plan.escape_probability <= plan.wished:
+        return ""
+    return f" (wished: {plan.wished:g}; --escape-probability {plan.wished:g} insists)"

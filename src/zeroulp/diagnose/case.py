@@ -83,14 +83,14 @@ class Case:
         return same(actual, codes, self.problem.out_format)
 
 
-def whereabouts(case: Case) -> str:
+def whereabouts(wrong: Array) -> str:
     """Where the wrong outputs are, in a clause."""
-    rows, columns = np.nonzero(case.wrong)[-2:]
-    if case.wrong.all():
+    rows, columns = np.nonzero(wrong)[-2:]
+    if wrong.all():
         return "in every output"
-    if len(rows) == 1 and case.wrong.size > 1:
-        return f"in out[{', '.join(str(axis[0]) for axis in np.nonzero(case.wrong))}] only"
-    m, n = case.wrong.shape[-2:]
+    if len(rows) == 1 and wrong.size > 1:
+        return f"in out[{', '.join(str(axis[0]) for axis in np.nonzero(wrong))}] only"
+    m, n = wrong.shape[-2:]
     row_low, row_high, column_low, column_high = rows.min(), rows.max(), columns.min(), columns.max()
     if row_low == row_high and m > 1:
         return f"in row {row_low} only"
@@ -100,4 +100,4 @@ def whereabouts(case: Case) -> str:
         return f"in the last {n - column_low} columns only"
     if row_low > 0 and row_high == m - 1 and column_high - column_low + 1 == n:
         return f"in the last {m - row_low} rows only"
-    return f"in {np.count_nonzero(case.wrong):,} of {case.wrong.size:,} outputs"
+    return f"in {np.count_nonzero(wrong):,} of {wrong.size:,} outputs"

@@ -5,14 +5,15 @@ One file per probe; importing this package fills the table. ``base`` says what a
 ``sizing`` holds the arithmetic that fits magnitudes and exponents to a budget.
 """
 
-from zeroulp.probes import binary, cancel, fractional, one_hot, signed, sparse, specials, wide
-from zeroulp.probes.base import TABLE, Options, Overlaid, Partial, Probe, probe_named
+from zeroulp.probes import binary, cancel, cover, fractional, halves, one_hot, real, signed, sparse, specials, wide
+from zeroulp.probes.base import TABLE, Cyclic, Options, Overlaid, Partial, Probe, probe_named
 from zeroulp.probes.places import axis_of_k, draw_all, elements_of
 from zeroulp.probes.pool import Pool, pool_of
 from zeroulp.probes.scaling import Scales, draw_scales, family_of
 
 __all__ = [
     "TABLE",
+    "Cyclic",
     "Options",
     "Overlaid",
     "Partial",
@@ -22,14 +23,17 @@ __all__ = [
     "axis_of_k",
     "binary",
     "cancel",
+    "cover",
     "draw_all",
     "draw_scales",
     "elements_of",
     "family_of",
     "fractional",
+    "halves",
     "one_hot",
     "pool_of",
     "probe_named",
+    "real",
     "signed",
     "sparse",
     "specials",

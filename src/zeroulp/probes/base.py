@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_che
 from zeroulp.errors import UnknownNameError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from zeroulp.draw import Field, Part, Seed
     from zeroulp.exactness import Family
@@ -71,6 +71,15 @@ class Probe(Protocol):
         The fault is any other sum of products of entries of the output's row and column, with
         whole-number weights, in place of the right one.
         """
+        ...
+
+
+@runtime_checkable
+class Cyclic(Protocol):
+    """A probe whose trials see a bilinear fault together: its bound is that of a list of them."""
+
+    def missed(self, problem: Matmul, trials: Sequence[Settings]) -> float:
+        """Greatest probability that none of these trials sees a bilinear fault of one output."""
         ...
 
 

@@ -56,6 +56,6 @@ class Binary:
         density = 1 - float(settings["p_zero"])
         room = sizing.room_for_products(problem, declared=False, epilogue=1)
         masked = 0.0
-        if problem.k > room:
-            masked = math.exp(sizing.log_upper_tail(problem.k * density**2, 1, room + 1))
+        if problem.k >= room:  # a sum of just as much as that counts too: one more may be rounded to it
+            masked = math.exp(sizing.log_upper_tail(problem.k * density**2, 1, room))
         return max(0.0, min(density, 1 - density) ** 2 - masked)

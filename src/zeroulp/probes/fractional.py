@@ -56,8 +56,8 @@ class Fractional:
         """(1 - largest atom)^2, less the chance that the position is left out."""
         density = 1 - float(settings["p_zero"])
         room, masked = self._room(problem), 0.0
-        if problem.k * _LARGEST > room:
-            masked = math.exp(sizing.log_upper_tail(problem.k * _MEAN * density**2, _LARGEST, room + 1))
+        if problem.k * _LARGEST >= room:  # a sum of just as much as that counts too: one more may be rounded to it
+            masked = math.exp(sizing.log_upper_tail(problem.k * _MEAN * density**2, _LARGEST, room))
         return max(0.0, (1 - max(1 - density, density / 2)) ** 2 - masked)
 
     @staticmethod

@@ -21,9 +21,8 @@ from zeroulp.probes.places import axis_of_k, looked_up
 from zeroulp.probes.scaling import widest, with_spreads
 
 if TYPE_CHECKING:
-    from zeroulp.draw import Field, Part, Seed
+    from zeroulp.draw import Part, Seed
     from zeroulp.exactness import Family
-    from zeroulp.formats import Format
     from zeroulp.probes.base import Elements
     from zeroulp.problem import Matmul
 
@@ -84,7 +83,7 @@ class OneHot:
         numbers, high, signs = (seed.field(label) for label in (name, f"high bits of {name}", f"signs of {name}"))
 
         def dense(part: Part) -> Any:
-            return _significands(numbers, high, most, part) * (1 - 2 * signs.below(2, part))
+            return sizing.significands(numbers, high, most, part) * (1 - 2 * signs.below(2, part))
 
         if settings["lone"] != name or not problem.k:
             return dense
@@ -109,8 +108,10 @@ class OneHot:
         bits = max(1, room.bit_length() - 1)
         formats = {"a": problem.a_format, "b": problem.b_format}
         other = "b" if full == "a" else "a"
-        widths = {full: min(_widest(formats[full]), bits, options.width or bits)}
-        widths[other] = max(1, min(_widest(formats[other]), bits - widths[full])) if options.width is None else 1
+        widths = {full: min(sizing.widest_significand(formats[full]), bits, options.width or bits)}
+        widths[other] = 1
+        if options.width is None:
+            widths[other] = max(1, min(sizing.widest_significand(formats[other]), bits - widths[full]))
         alpha = max(1, abs(dyadic(problem.alpha)[0]))
         reach = 2 ** (widths["a"] + widths["b"]) * alpha + sizing.epilogue_size(problem, _EPILOGUE)
         sizes = 2 ** widths["a"] - 1, 2 ** widths["b"] - 1
@@ -130,7 +131,7 @@ class OneHot:
         """
         out = problem.out_format
         room = sizing.room_for_products(problem, declared=options.declared, epilogue=_EPILOGUE)
-        width = max(1, min(_widest(problem.a_format), out.precision, room.bit_length() - 1))
+        width = max(1, min(sizing.widest_significand(problem.a_format), out.precision, room.bit_length() - 1))
         most = min(2**width - 1, out.max_significand >> (out.precision - width))
         alpha = max(1, abs(dyadic(problem.alpha)[0]))
         octaves = 2 if problem.a_format.precision >= _SPLIT_BITS else 1  # a part may be larger than the whole
@@ -147,18 +148,3 @@ def _most(settings: Settings, name: str) -> int:
 
 def _lattice(most: int, exponent: int) -> Lattice:
     return Lattice(most, exponent, least=1 << (most.bit_length() - 1))
-
-
-def _widest(format_: Format) -> int:
-    """Significant bits of integers with the leading bit set that are all numbers of the format."""
-    width = format_.precision
-    return width if 2**width - 1 <= format_.exact_integer_limit else width - 1
-
-
-def _significands(numbers: Field, high: Field, most: int, part: Part) -> Any:
-    """Integers up to *most* with as many bits as that: all patterns with the leading bit set."""
-    half = 1 << (most.bit_length() - 1)
-    if most < 2**31:
-        return half + numbers.below(most - half + 1, part)
-    wide = part.arrays.cast(high.below(half >> 30, part), "int64")  # wider ones are all the integers of their width
-    return half + ((wide << 30) | part.arrays.cast(numbers.below(1 << 30, part), "int64"))

@@ -30,7 +30,7 @@ def axis_of_k(problem: Matmul, name: str) -> int:
 
 def elements_of(problem: Matmul, probe: Probe, settings: Settings, seed: Seed, name: str) -> Elements:
     """How elements of any operand follow from their places; those of c and bias are small integers."""
-    if name in ("a", "b"):
+    if name in ("a", "b") or getattr(probe, "draws_epilogue", False):
         return probe.elements(problem, settings, seed, name)
     numbers, most = seed.field(name), probe.family(problem, settings).lattices()[name].magnitude
     if getattr(probe, "nonnegative", False) or not most:

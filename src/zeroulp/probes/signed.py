@@ -80,12 +80,18 @@ class Signed:
         (1 - 1/2s)(1 - 1/2s'), less the chance that the result rounds; per cycle through the blocks.
 
         A bilinear form that is not zero vanishes with probability at most the largest atom of
-        each of its two variables; an exact result that differs then differs in its bits.
+        each of its two variables; an exact result that differs then differs in its bits. (Of
+        two neighbours the one beyond the largest exact integer may be rounded to it: a result of
+        that size counts as one that rounds, unless all products are 2 quanta apart.)
         """
         a, b, terms = int(settings["a"]), int(settings["b"]), int(settings["terms"])
         limit = problem.out_format.exact_integer_limit - sizing.epilogue_size(problem, _EPILOGUE)
         largest = a * b * max(1, abs(dyadic(problem.alpha)[0]))
-        rounded = math.exp(sizing.log_two_sided_tail(min(terms, problem.k), largest, limit))
+        terms_in_all = min(terms, problem.k)
+        if terms_in_all * largest > limit:
+            rounded = math.exp(sizing.log_two_sided_tail(terms_in_all, largest, limit - 1))
+        else:
+            rounded = 2.0 ** (1 - terms_in_all) if terms_in_all * largest == limit and largest == 1 else 0.0
         seen = (1 - 1 / (2 * a)) * (1 - 1 / (2 * b))
         return max(0.0, seen - rounded) / sizing.blocks_of(problem.k, terms)
 

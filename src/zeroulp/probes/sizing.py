@@ -8,7 +8,8 @@ does not fit is returned all the same, and the certificate says why it does not 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from zeroulp.formats import Format, format_named
 from zeroulp.probes.places import axis_of_k, looked_up
 
 if TYPE_CHECKING:
-    from zeroulp.draw import Seed
+    from zeroulp.draw import Field, Part, Seed
     from zeroulp.probes.base import Elements
     from zeroulp.problem import Matmul
 
@@ -48,11 +49,29 @@ def family(problem: Matmul, a: Lattice, b: Lattice, terms: int, *, epilogue: int
     return Family(a, b, min(terms, problem.k), c, bias, masked)
 
 
+def with_product(family: Family, product: int) -> Family:
+    """The family, its products no larger than *product* quanta."""
+    return replace(family, product=product)
 
 
 def integer_limit(format_: Format) -> int:
     """Largest magnitude of an operand: every integer up to it is a number of the format."""
     return format_.exact_integer_limit
+
+
+def widest_significand(format_: Format) -> int:
+    """Significant bits of integers with the leading bit set that are all numbers of the format."""
+    width = format_.precision
+    return width if 2**width - 1 <= format_.exact_integer_limit else width - 1
+
+
+def significands(numbers: Field, high: Field, most: int, part: Part) -> Any:
+    """Integers up to *most* with as many bits as that: all patterns with the leading bit set."""
+    half = 1 << (most.bit_length() - 1)
+    if most < 2**31:
+        return half + numbers.below(most - half + 1, part)
+    wide = part.arrays.cast(high.below(half >> 30, part), "int64")  # wider ones are all the integers of their width
+    return half + ((wide << 30) | part.arrays.cast(numbers.below(1 << 30, part), "int64"))
 
 
 def place(
@@ -108,18 +127,20 @@ def blocks_of(k: int, terms: int) -> int:
     return max(1, math.ceil(k / max(1, terms)))
 
 
-def keep_block(problem: Matmul, elements: Elements, seed: Seed, block: int, terms: int) -> Elements:
+def keep_block(
+    problem: Matmul, elements: Elements, seed: Seed, block: int, terms: int, *, side: str = "b"
+) -> Elements:
     """
-    Zeros in b outside one block of a random partition of k, shared by all trials of a check.
+    Zeros in an operand outside one block of a random partition of k, shared by all trials of a check.
 
-    Trials over all blocks touch every k exactly once.
+    Trials over all blocks touch every k exactly once. Each *side*, ``"a"`` or ``"b"``, has its own.
     """
     if terms >= problem.k:
         return elements
-    order = seed.shared("partition of k").permutation(problem.k)
+    order = seed.shared("partition of k" if side == "b" else "partition of k for a").permutation(problem.k)
     kept = np.zeros(problem.k, bool)
     kept[order[block * terms : (block + 1) * terms]] = True
-    axis = axis_of_k(problem, "b")
+    axis = axis_of_k(problem, side)
     return lambda part: elements(part) * looked_up(kept, part, axis)
 
 

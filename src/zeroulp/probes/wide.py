@@ -121,8 +121,9 @@ class Wide:
         if settings.get("lowest"):
             return 0.0
         width, span, terms = int(settings["width"]), int(settings["span"]), int(settings["terms"])
-        size = terms * (2**width - 1) * span * max(1, abs(dyadic(problem.alpha)[0]))
-        if size + sizing.epilogue_size(problem, _EPILOGUE) > problem.out_format.exact_integer_limit:
+        one = (2**width - 1) * span * max(1, abs(dyadic(problem.alpha)[0]))
+        room = problem.out_format.exact_integer_limit - sizing.epilogue_size(problem, _EPILOGUE)
+        if terms * one > room or (terms * one == room and one == 1):
             return 0.0
         if settings["alike"]:
             wide, narrow = 1 / 2.0 ** (width - 1), 1 / (span // 2 + 1)

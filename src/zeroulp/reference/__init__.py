@@ -2,9 +2,11 @@
 The expected bits: exact integers, rounded once.
 
 ``product`` multiplies integers exactly and checks itself; ``expected`` adds the epilogue and
-rounds. Nothing here knows of kernels, and nothing of how a certificate was reached.
+rounds; ``bounded`` gives two numbers between which every correct kernel lies, where its bits are
+not determined. Nothing here knows of kernels, and nothing of how a certificate was reached.
 """
 
+from zeroulp.reference.bounded import bounded_result
 from zeroulp.reference.expected import Expected, expected_of_total, expected_result
 from zeroulp.reference.nonfinite import with_nonfinite
 from zeroulp.reference.product import exact_product, plain_product
@@ -12,6 +14,7 @@ from zeroulp.reference.subnormal import with_subnormals
 
 __all__ = [
     "Expected",
+    "bounded_result",
     "exact_product",
     "expected_of_total",
     "expected_result",

@@ -32,6 +32,8 @@ class Expected:
         compared: Which positions are compared, or None for all.
         zero_sign: Where the sign of a zero is determined, or None for nowhere.
         rounded: Whether some compared result was rounded.
+        low: Encodings of the least result that is correct, where bits are not determined; else None.
+        high: Encodings of the greatest one, likewise (both are allowed themselves).
     """
 
     codes: Array
@@ -39,6 +41,8 @@ class Expected:
     compared: NDArray[np.bool_] | None
     zero_sign: NDArray[np.bool_] | None
     rounded: bool
+    low: Array | None = None
+    high: Array | None = None
 
     @property
     def share_compared(self) -> float:
@@ -128,9 +132,7 @@ def total_in_quanta(
     a, b = size(integers["a"]), size(integers["b"])
     a = np.swapaxes(a, -1, -2) if problem.transpose_a else a
     b = np.swapaxes(b, -1, -2) if problem.transpose_b else b
-    bound = problem.k * family.a.magnitude * family.b.magnitude
-    if family.terms < problem.k:
-        bound = family.terms * family.a.magnitude * family.b.magnitude
+    bound = min(family.terms, problem.k) * family.largest_product
     quantum = certificate.quantum_exponent
     j, i = dyadic(problem.alpha)
     own = family.a.exponent + family.b.exponent + i

@@ -16,10 +16,10 @@ from zeroulp.errors import ReportFileError, UsageError
 from zeroulp.exactness import Certificate
 from zeroulp.judge import Differs, Matched, Outcome, Value
 from zeroulp.kernels import KernelSpec
-from zeroulp.plan import Skipped
 from zeroulp.probes import probe_named
 from zeroulp.problem import Matmul, layout_named
 from zeroulp.report.model import Finding, Report, TrialRecord, Verdict
+from zeroulp.unmet import Skipped
 from zeroulp.version import __version__
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from zeroulp.exactness import Certificate
     from zeroulp.judge import Outcome
     from zeroulp.kernels import KernelSpec
-    from zeroulp.plan import Skipped
     from zeroulp.problem import Matmul
+    from zeroulp.unmet import Skipped
 
 FINDING_KINDS = (
     "wrong-result",

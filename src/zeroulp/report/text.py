@@ -56,6 +56,8 @@ def headline(report: Report) -> str:
     outputs = report.problem.output.size
     calls = f"{report.calls} call{'s' if report.calls != 1 else ''}"
     if report.verdict is Verdict.INCONCLUSIVE:
+        if report.coverage == 1:
+            return f"nothing wrong was seen in {calls}, but not all that was asked for could be had."
         return f"nothing wrong was seen in {calls}, but {_percent(report.coverage)} of the outputs were compared."
     if outputs == 0:
         return f"{calls}; the output is empty, and its shape and format are right."
@@ -68,16 +70,25 @@ def _assurance(report: Report) -> list[str]:
     """What the verdict means, and what it does not."""
     if report.problem.output.size == 0 or report.problem.k == 0:
         return []
+    bounded = next((trial for trial in report.trials if trial.certificate.theorem == "bounded"), None)
+    ordinary = []
+    if bounded is not None:
+        far = f"{bounded.certificate.relative_error:.1e}"
+        ordinary = [
+            f"  On ordinary numbers, where orders may differ, it lay within {far} of the sum of |terms| and one",
+            f"  rounding from the exact result, as every order does (trial {bounded.index}, probe {bounded.probe}).",
+        ]
     if report.escape_probability >= 1:
-        return ["  No bound is claimed: too few trials, or results that round or repeat.", ""]
+        return ["  No bound is claimed: too few trials, or results that round or repeat.", *ordinary, ""]
     lines = [
         "  If some output were any other bilinear form of its row and column (whole-number weights),",
         f"  it would have escaped with probability at most {probability_text(report.escape_probability)}.",
     ]
     if report.escape_probability > report.wished:
-        more = "  That is more than the wished {}; more trials lower it (--trials N)."
-        lines.append(more.format(f"{report.wished:g}"))
-    return [*lines, ""]
+        wished = f"{report.wished:g}"
+        more = f"  That is more than the wished {wished}; asked for (--escape-probability {wished}),"
+        lines += [more, "  it gets as many calls as it takes, up to 1,000."]
+    return [*lines, *ordinary, ""]
 
 
 def probability_text(probability: float) -> str:
@@ -97,7 +108,8 @@ def _finding_lines(finding: Finding, report: Report) -> list[str]:
     lines += [_item(label, text) for label, text in finding.evidence]
     if trial is not None:
         lines += [_item("seen by", _probe(trial))]
-        lines += [_item("exact because", trial.certificate.sentence())]
+        because = "bounded because" if trial.certificate.theorem == "bounded" else "exact because"
+        lines += [_item(because, trial.certificate.sentence())]
     return [*lines, _item("contract", report.problem.sentence())]
 
 
@@ -134,7 +146,7 @@ def _probe(trial: TrialRecord) -> str:
 def _not_checked(report: Report) -> list[str]:
     if not report.trials:  # the reasons have been given
         return []
-    lines = [_item("not checked", f"{skipped.probe}: {skipped.reason}") for skipped in report.skipped]
+    lines = [_item("not checked", f"{skipped.label}: {skipped.reason}") for skipped in report.skipped]
     tried = {trial.probe for trial in report.trials} | {skipped.probe for skipped in report.skipped}
     if report.verdict is Verdict.CORRECT and "specials" not in tried:
         what = "NaN, infinities, overflow, subnormals"

@@ -102,7 +102,7 @@ class Fed:
     @property
     def largest_product(self) -> int:
         """At least the largest sum of moduli of products of one output, in their own quanta."""
-        return min(self.family.terms, self.problem.k) * self.family.a.magnitude * self.family.b.magnitude
+        return min(self.family.terms, self.problem.k) * self.family.largest_product
 
     def exponent_of(self, rows: Any, columns: Any) -> int | Array:
         """Of the quantum that results are counted in, at these rows and columns."""
