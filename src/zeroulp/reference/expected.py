@@ -83,7 +83,9 @@ def expected_result(
         also = _neighbours(total, exponent, codes, problem)
     sign = None
     if problem.signed_zero == "strict":
-        sign = total_in_quanta(problem, family, certificate, integers, moduli=True) > 0
+        # a cancelled sum is +0; a negative alpha makes -0 of it if it comes last, and not if it comes first
+        settled = problem.replace(alpha=0.0) if problem.alpha < 0 else problem
+        sign = total_in_quanta(settled, family, certificate, integers, moduli=True) > 0
     return Expected(codes, also, compared, sign, rounded)
 
 
