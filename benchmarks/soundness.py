@@ -47,7 +47,7 @@ class Tally:
         return sum(count for (kind, _, _), count in self.verdicts.items() if kind == "family")
 
     def add(self, case, found, number):
-        """One check of a correct kernel."""
+        """One check of a correct kernel. Whether it was accused."""
         p = case.problem
         clause = p.accumulate + (f", {p.accumulator_precision} bits" if p.accumulator_precision else "")
         operands = p.a if p.a == p.b else "mixed"
@@ -55,8 +55,10 @@ class Tally:
             self.verdicts[kind, row, found.verdict.value] += 1
         self.calls += found.calls
         self.outputs += found.calls * p.output.size
-        if found.verdict in (Verdict.INCORRECT, Verdict.BROKEN):
-            self.accusations.append(f"case {number}: {case.family}\n\n{case.reproduction()}\n\n{found}")
+        accused = found.verdict in (Verdict.INCORRECT, Verdict.BROKEN)
+        if accused:
+            self.accusations.append(f"ACCUSED in case {number}: {case.family}\n\n{case.reproduction()}\n\n{found}")
+        return accused
 
     def add_faulty(self, case, found, number):
         """One check of the same kernel with a fault."""
@@ -110,7 +112,8 @@ def run(seed, numbers, minutes, family=None, tell=print) -> Tally:
     for done, number in enumerate(numbers):
         case = case_of(seed, number, family)
         found = case.check()
-        tally.add(case, found, number)
+        if tally.add(case, found, number):
+            tell(tally.accusations[-1])
         judged = found.verdict is Verdict.CORRECT and number // len(FAMILIES) % EVERY == 0
         faulty = with_a_fault(case, number) if judged else None
         if faulty is not None:
@@ -160,7 +163,7 @@ def main(argv=None) -> int:
     tally = run(seed, numbers, arguments.minutes, arguments.family, lambda text: print(text, file=sys.stderr))
     show(tally, seed)
     for text in tally.accusations:
-        print(f"ACCUSED {text}\nsee it again: python benchmarks/soundness.py --seed {seed:#x} --case NUMBER\n")
+        print(f"{text}\nor: python benchmarks/soundness.py --seed {seed:#x} --case {text.split()[3].rstrip(':')}\n")
     return 1 if tally.accusations or tally.blind else 0
 
 

@@ -64,7 +64,8 @@ def to_bits(values, bits, mode="nearest", rng=None):
     elif mode == "down":
         kept = np.floor(scaled)
     else:
-        kept = np.floor(scaled + rng.random(np.shape(scaled)))
+        kept = np.floor(scaled)
+        kept += rng.random(np.shape(scaled)) < scaled - kept
     kept = np.ldexp(kept, exponent - bits)
     return np.where(np.isfinite(values) & (np.abs(kept) > _SINGLE.max_finite), np.copysign(np.inf, kept), kept)
 
