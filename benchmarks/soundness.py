@@ -26,6 +26,7 @@ from zeroulp.report import Verdict
 
 EVERY = 25  # cases to one that is also run with a fault
 SURE = ("drops a product", "adds a product twice", "forgets a sign")  # faults that no rounding hides
+ESCAPES = 1e-6  # the largest escape probability of a check that a fault is tried on
 VERDICTS = [verdict.value for verdict in Verdict]
 _TELL_SECONDS = 20
 
@@ -98,10 +99,11 @@ def case_of(seed, number, family=None) -> Case:
             return case
 
 
-def with_a_fault(case, number) -> Case | None:
-    """The same case with a fault that shows, where one can."""
-    p = case.problem
-    if p.k < 2 or not p.output.size or p.alpha == 0 or set(case.options) & {"probes", "trials", "p_zero"}:
+def with_a_fault(case, found, number) -> Case | None:
+    """The same case with a fault, where the report on the right kernel says that hardly any escapes."""
+    if found.verdict is not Verdict.CORRECT or found.escape_probability > ESCAPES or not case.problem.alpha:
+        return None
+    if case.problem.k < 2 or not case.problem.output.size:
         return None
     return case.faulty(SURE[number % len(SURE)])
 
@@ -114,8 +116,7 @@ def run(seed, numbers, minutes, family=None, tell=print) -> Tally:
         found = case.check()
         if tally.add(case, found, number):
             tell(tally.accusations[-1])
-        judged = found.verdict is Verdict.CORRECT and number // len(FAMILIES) % EVERY == 0
-        faulty = with_a_fault(case, number) if judged else None
+        faulty = with_a_fault(case, found, number) if number // len(FAMILIES) % EVERY == 0 else None
         if faulty is not None:
             tally.add_faulty(faulty, faulty.check(), number)
         spent = time.monotonic() - started

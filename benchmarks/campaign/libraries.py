@@ -79,66 +79,76 @@ class Subject:
                         yield zeroulp.check(kernel, problem, seed=seed, probes=probes, framework=self.library)
 
     def behaviour(self):
-        """What becomes of subnormal operands and results, of NaN, of 0 times infinity, of overflow."""
-        kernel, (a, out) = self.make(), self._formats()
-        with self.within():
-            return [probe(lambda x, y: self._called(kernel, x, y), a, out) for probe in BEHAVIOUR.values()]
+        """
+        What becomes of subnormal operands and results, of NaN, of 0 times infinity, of overflow.
 
-    def _formats(self):
-        return tuple(format_named(self.problem.get(name) or self.problem["a"]) for name in ("a", "out"))
-
-    def _called(self, kernel, a, b):
-        framework = framework_named(self.library)
-        with np.errstate(all="ignore"):
-            return framework.back(kernel(framework.to(a), framework.to(b))).astype(np.float64)
-
-
-def _lone(called, a, x, y):
-    """The product x y, alone in sums of zeros, as every output."""
-    dtype = storage(a)
-    left, right = np.zeros((32, 64), dtype), np.zeros((64, 32), dtype)
-    left[:, 5], right[5, :] = np.array(x).astype(dtype), np.array(y).astype(dtype)
-    return called(left, right)
+        Operands are made, and results looked at, outside the setting: it may flush our numbers too.
+        """
+        a, out = (format_named(self.problem.get(name) or self.problem["a"]) for name in ("a", "out"))
+        trials = [make(a, out) for make in BEHAVIOUR.values()]
+        kernel, framework = self.make(), framework_named(self.library)
+        with self.within(), np.errstate(all="ignore"):
+            called = [
+                None if trial is None else framework.back(kernel(framework.to(trial[0]), framework.to(trial[1]))).copy()
+                for trial in trials
+            ]
+        return [
+            "-" if trial is None else trial[2](result.astype(np.float64))
+            for trial, result in zip(trials, called, strict=True)
+        ]
 
 
-def _kept(result, right):
-    return "kept" if (result == right).all() else "zero" if (result == 0).all() else "other"
+def _lone(a, x, y, says):
+    """Operands whose product is x y, alone in sums of zeros, at every output."""
+    left, right = np.zeros((32, 64), storage(a)), np.zeros((64, 32), storage(a))
+    left[:, 5], right[5, :] = np.array(x).astype(storage(a)), np.array(y).astype(storage(a))
+    return left, right, says
 
 
-def _subnormal_operand(called, a, out):
-    x = a.min_subnormal * 3
-    y = 2.0 ** min(a.emax, max(0, out.emin + 2 - int(np.log2(a.min_subnormal))))
-    return _kept(_lone(called, a, x, y), x * y) if x * y >= out.min_normal else "-"
+def _kept(right):
+    return lambda result: "kept" if (result == right).all() else "zero" if (result == 0).all() else "other"
 
 
-def _subnormal_result(called, a, out):
-    if out.emin < 2 * a.emin:
-        return "-"
-    x = 2.0 ** max(a.emin, out.emin // 2)
-    y = out.min_normal / 2 / x
-    return _kept(_lone(called, a, x, y), x * y) if y >= a.min_normal else "-"
+def _subnormal_operand(a, out):
+    exponent = min(a.emax, max(0, out.emin + 2 - a.quantum_exponent_min))
+    x, y = 3 * a.min_subnormal, 2.0**exponent
+    return _lone(a, x, y, _kept(x * y)) if x * y >= out.min_normal else None
 
 
-def _nan(called, a, _out):
+def _subnormal_result(a, out):
+    left = max(a.emin, out.emin // 2)
+    right = out.emin - 1 - left
+    return _lone(a, 2.0**left, 2.0**right, _kept(out.min_normal / 2)) if right >= a.emin else None
+
+
+def _nan(a, _out):
     if not a.has_nan:
-        return "-"
-    dtype = storage(a)
-    left, right = np.ones((34, 71), dtype), np.ones((71, 33), dtype)
-    left[1::2] = np.array(np.nan).astype(dtype)
-    nan = np.isnan(called(left, right))
-    return "in its row" if nan[1::2].all() and not nan[::2].any() else "elsewhere too" if nan[1::2].all() else "lost"
+        return None
+    left, right = np.ones((34, 71), storage(a)), np.ones((71, 33), storage(a))
+    left[1::2] = np.array(np.nan).astype(storage(a))
+
+    def says(result):
+        nan = np.isnan(result)
+        return "lost" if not nan[1::2].all() else "other rows too" if nan[::2].any() else "in its row"
+
+    return left, right, says
 
 
-def _zero_times_infinity(called, a, _out):
-    return "-" if not a.has_infinity else "NaN" if np.isnan(_lone(called, a, np.inf, 0.0)).all() else "other"
+def _zero_times_infinity(a, _out):
+    if not a.has_infinity:
+        return None
+    return _lone(a, np.inf, 0.0, lambda result: "NaN" if np.isnan(result).all() else "other")
 
 
-def _overflow(called, a, out):
+def _overflow(a, out):
+    if 2 * min(a.emax, out.emax) <= out.emax:
+        return None
     half = 2.0 ** min(a.emax, out.emax)
-    if half * half < 2 * out.max_finite:
-        return "-"
-    result = _lone(called, a, half, half)
-    return "infinity" if np.isinf(result).all() else "NaN" if np.isnan(result).all() else f"{result.flat[0]:g}"
+
+    def says(result):
+        return "infinity" if np.isinf(result).all() else "NaN" if np.isnan(result).all() else f"{result.flat[0]:g}"
+
+    return _lone(a, half, half, says)
 
 
 BEHAVIOUR = {
