@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 import numpy as np
 from common import report
 
 import zeroulp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SIZES = ("512x512x4096:float16", "512x512x4096:float32", "1024x1024x1024:float16")
 
 
 def blas(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -15,16 +21,28 @@ def blas(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return (a.astype(np.float32) @ b.astype(np.float32)).astype(a.dtype)
 
 
-def main() -> None:
+def size(text: str) -> tuple[int, int, int, str]:
+    """Sizes and format of ``512x512x4096:float16``; without a format, float16."""
+    sizes, _, name = text.partition(":")
+    try:
+        m, n, k = map(int, sizes.split("x"))
+        return m, n, k, zeroulp.Matmul(m, n, k, a=name or "float16").a
+    except (ValueError, zeroulp.ZeroulpError) as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not like 512x512x4096:float16") from error
+
+
+def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=3, help="the run with the smallest ratio counts")
-    repeats = parser.parse_args().repeats
+    default, text = [size(text) for text in SIZES], f"default: {' '.join(SIZES)}"
+    parser.add_argument("--sizes", nargs="+", type=size, default=default, metavar="MxNxK[:FORMAT]", help=text)
+    parser.add_argument("--repeats", type=int, default=3, help="the run with the smallest ratio counts (default: 3)")
+    arguments = parser.parse_args(argv)
     rows = []
-    for m, n, k, name in ((512, 512, 4096, "float16"), (512, 512, 4096, "float32"), (1024, 1024, 1024, "float16")):
+    for m, n, k, name in arguments.sizes:
         problem = zeroulp.Matmul(m, n, k, a=name)
         zeroulp.check(blas, problem, trials=1)
-        reports = [zeroulp.check(blas, problem, seed=1) for _ in range(repeats)]
+        reports = [zeroulp.check(blas, problem, seed=1) for _ in range(arguments.repeats)]
         best = min(reports, key=lambda r: r.seconds["check"] / r.seconds["kernel"])
         kernel, check = best.seconds["kernel"], best.seconds["check"]
         ratio = f"{check / kernel:.1f}"
@@ -35,7 +53,8 @@ def main() -> None:
         rows,
         "The check includes the kernel's calls, so 1.0 would be free.",
     )
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

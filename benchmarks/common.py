@@ -1,4 +1,4 @@
-"""What the benchmarks share: a header that says where numbers come from, and a table."""
+"""What the benchmarks share: a table that ends with where its numbers come from."""
 
 from __future__ import annotations
 
@@ -13,11 +13,20 @@ from zeroulp.checks.environment import describe_environment
 from zeroulp.cli.console import table
 
 
-def report(title: str, head: list[str], rows: list[list[str]], notes: str = "") -> None:
-    """Print a table with the command, date, machine and versions that made it."""
+def made_by() -> dict[str, str]:
+    """The command, date and machine of this run, with versions."""
+    program, *words = sys.argv
+    if not program.startswith("zeroulp "):
+        program = f"python {shlex.quote(program)}"
     environment = describe_environment({})
-    command = shlex.join(["python", *sys.argv])
-    date = dt.datetime.now(tz=dt.timezone.utc).date()
-    print(f"{title}\n\ncommand: {command}\ndate: {date}")
-    print("machine: " + ", ".join(f"{name} {value}" for name, value in environment.items()) + "\n")
-    print(table(head, rows) + (f"\n{notes}" if notes else ""))
+    return {
+        "command": " ".join([program, *map(shlex.quote, words)]),
+        "date": str(dt.datetime.now(tz=dt.timezone.utc).date()),
+        "machine": ", ".join(f"{name} {value}" for name, value in environment.items()),
+    }
+
+
+def report(title: str, head: list[str], rows: list[list[str]], notes: str = "") -> None:
+    """Print a table, and the command, date, machine and versions that made it."""
+    print(f"{title}\n\n{table(head, rows)}" + (f"\n{notes.rstrip()}\n" if notes else ""))
+    print("\n".join(f"{name}: {value}" for name, value in made_by().items()))

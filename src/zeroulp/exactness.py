@@ -23,7 +23,6 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from zeroulp.formats import Format, format_named
@@ -44,11 +43,15 @@ class Lattice:
         magnitude: Largest modulus, in quanta.
         exponent: Base-2 exponent of the quantum.
         least: Smallest modulus other than 0, in quanta.
+        bits: Significant bits that an element has at most, where *magnitude* has more; None: as many as there are.
+        to_lowest: Whether the largest modulus occurs with a minus sign only, as -128 does in 8 bits.
     """
 
     magnitude: int
     exponent: int = 0
     least: int = 1
+    bits: int | None = None
+    to_lowest: bool = False
 
     def misfit(self, format_: Format, *, allow_subnormals: bool, spread: int = 0) -> tuple[str, str] | None:
         """
@@ -62,12 +65,13 @@ class Lattice:
         if self.magnitude == 0:
             return None
         if format_.is_integer:
-            fits = spread == 0 <= self.exponent and self.magnitude << max(self.exponent, 0) <= format_.max_significand
+            most = format_.max_significand + int(self.to_lowest and self.exponent == 0)
+            fits = spread == 0 <= self.exponent and self.magnitude << max(self.exponent, 0) <= most
             return None if fits else (f"{format_} holds whole numbers up to {format_.max_significand}", _WIDER)
-        if self.magnitude > 2**format_.precision:
+        if self.magnitude > 2**format_.precision and (self.bits is None or self.bits > format_.precision):
             missed = f"so the first integer it misses is {2**format_.precision + 1}"
             return f"{format_} has {format_.precision} significant bits, {missed}", _WIDER
-        if Fraction(self.magnitude) * Fraction(2) ** (self.exponent + spread) > Fraction(format_.max_finite):
+        if _exceeds(self.magnitude, self.exponent + spread, format_):
             return f"the largest finite number of {format_} is {format_.max_finite:g}", _WIDER
         return _below_range(self.exponent - spread, self.least, format_, keep=allow_subnormals)
 
@@ -192,7 +196,8 @@ def _largest(bits: int, out: Format) -> int:
     """2**bits quanta, or what lies between the smallest normal and the largest number of the output."""
     if out.is_integer:
         return min((1 << bits) - 1, out.max_significand)
-    return min(1 << bits, int(Fraction(out.max_finite) / Fraction(2) ** out.emin))
+    normals = out.emax - out.emin
+    return min(1 << bits, (out.max_significand << normals) >> out.trailing_significand_bits)
 
 
 def product_lattice(problem: Matmul, family: Family) -> tuple[int, int]:
@@ -278,8 +283,8 @@ def _obstacle(problem: Matmul, family: Family, n: int, total: tuple[int, int], c
         if misfit:
             what = f"{name} would hold multiples of {_power(lattice.exponent)} up to {lattice.magnitude} of them, but"
             return f"{what} {misfit[0]}", misfit[1]
-    single = product_lattice(problem, replace(family, terms=1))[0]
-    if (single if family.masked else largest) > n:
+    single = product_lattice(problem, replace(family, terms=1))[0] if family.masked else largest
+    if single > n:
         return (
             f"the sum of |terms| can reach {largest:,} quanta and only {n:,} are sure to be exact ({clause})",
             _smaller_sum(problem),
@@ -309,9 +314,17 @@ def _out_of_range(
     below = _below_range(exponent - spread, least, format_, keep=keep) if size else None
     if below:
         return f"the quantum {below[0]}", below[1]
-    if Fraction(size) * Fraction(2) ** (exponent + spread) > Fraction(format_.max_finite):
+    if _exceeds(size, exponent + spread, format_):
         return f"sums can exceed {format_.max_finite:g}, the largest finite number of {format_}", "scale it down"
     return None
+
+
+def _exceeds(size: int, exponent: int, format_: Format) -> bool:
+    """Whether size * 2**exponent is larger than the largest finite number of *format_*, in whole numbers."""
+    quantum = 0 if format_.is_integer else format_.emax - format_.trailing_significand_bits
+    if exponent >= quantum:
+        return size << (exponent - quantum) > format_.max_significand
+    return size > format_.max_significand << (quantum - exponent)
 
 
 def _below_range(exponent: int, least: int, format_: Format, *, keep: bool) -> tuple[str, str] | None:

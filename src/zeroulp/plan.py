@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from zeroulp.probes.base import Settings
     from zeroulp.problem import Matmul
 
-MOST_CALLS = 34
+MOST_CALLS = 37
 """A plan that nobody asked to be longer calls the kernel about this often."""
 
 _MOVED_EVERY, _FIRST_MOVED = 6, 3  # trials whose inputs lie at other addresses
@@ -31,7 +31,8 @@ _CHANGED = ("a", "b")  # operands of which a few elements are changed in place, 
 
 _ORDER = ("signed", "wide", "one_hot", "cancel", "sparse", "binary", "fractional")  # `specials` on request
 _ALL_VARIANTS = ("wide", "sparse", "specials")  # each variant is a trial
-_AT_LEAST = {"one_hot": 2}
+_AT_LEAST = {"one_hot": 3, "cancel": 2}
+_CANCEL_FOR_BLOCKS = 8  # trials of `cancel` where k has more blocks than there are trials of the main probe
 _REPEATED = ("signed", "wide")  # probes whose first trial calls again on the same inputs
 _BOUNDED = ("signed", "wide", "fractional", "binary")  # whose trials are multiplied, best first
 
@@ -272,6 +273,9 @@ def _counts(problem: Matmul, drafts: _Drafts, wished: float, trials: int | None)
     seen = probe_named(main).detection(problem, drafts.variants[main][0][0])
     others = sum(counts.values()) - counts[main] + len(_REPEATED) + len(_CHANGED)
     room = max(1, MOST_CALLS - others)
+    if len(drafts.variants[main]) > room and "cancel" in counts:
+        room -= _CANCEL_FOR_BLOCKS - counts["cancel"]
+        counts["cancel"] = _CANCEL_FOR_BLOCKS
     if seen >= 1:
         counts[main] = 1
     elif seen > 0:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import zeroulp
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "zeroulp"
@@ -97,6 +100,21 @@ def test_every_command_is_in_the_readme():
     readme = (ROOT / "README.md").read_text()
     for name in commands.choices:
         assert f"zeroulp {name}" in readme
+
+
+def test_names_in_the_documents_exist():
+    pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]
+    found = {name for page in pages for name in re.findall(r"\bzeroulp\.([A-Za-z_]\w*)", page.read_text())}
+    assert {"check", "Matmul"} <= found
+    for name in found:
+        importlib.import_module("zeroulp" if hasattr(zeroulp, name) else f"zeroulp.{name}")
+
+
+def test_files_in_the_readme_exist():
+    words = re.findall(r"[`\s|]((?:src|docs|tests|benchmarks|examples)/[\w./-]*\w)", (ROOT / "README.md").read_text())
+    assert len(words) > 8
+    for word in words:
+        assert (ROOT / word).exists(), word
 
 
 def test_links_in_the_documents_lead_somewhere():

@@ -16,37 +16,13 @@ from zeroulp.report.model import FINDING_KINDS
 SEEDS = (1,)
 
 NO_SPECIALS = "a default check puts no NaN, infinities, overflow or subnormals among the inputs (`specials` is on request)"
-NO_SPREAD = "within a trial the magnitudes of an operand hardly differ, and all trials are near one (`scaled`, `one_hot`)"
-NO_RANGE = "no operand and no output comes near the ends of the range of its format (`scaled`, `one_hot`)"
 
 MISSED = {
     **{entry.name: NO_SPECIALS for entry in FAULTY if "specials" in entry.needs and entry.name != "fp8-subnormals-lost"},
-    "dominant-column-only": NO_SPREAD,
-    "integer-sums-in-float-short": "the sums of `wide` reach a quarter of the largest possible one, 127 * 127 * k",
-    "clamped-at-240": NO_RANGE,
-    "minus-128-clamped": NO_RANGE,
-    "sums-of-22-bits-narrow-output": "the output's rounding hides bits of the sums unless large terms cancel (`cancel`)",
     "alpha-of-a-tenth-ignored": "no probe has a certificate where alpha is no power of two",
 }
 
-SATURATED = "values that stop at a limit look like sums that lose bits"
-
-MISNAMED = {
-    "scale-of-the-first-call": "wrong at some magnitudes only, which looks like a range of the operands that is too small",
-    "fp8-sums-in-float16": "sums of 11 bits and one rounding to 11 bits look alike where products have 14",
-    "too-few-slices": "trials that name a fault draw 31 bits at most",
-    "partials-in-the-range-of-float16": "first seen in single products, where a range looks like that of an operand",
-    "equal-rows-merged": "first seen in one_hot, whose rows are mostly zeros",
-    "large-ones-clamped": "first seen in one_hot with some seeds",
-    "through-integers": "trials that name a fault have whole numbers, on which this kernel is right",
-    "narrow-in-the-last-tile": "the four single products that would tell seldom meet the last tile of k",
-    "pair-sums-saturate": SATURATED,
-    "sums-saturate-at-16-bits": SATURATED,
-    "products-rounded": "single products that are rounded look like a rounding of the output",
-    "half-away-float16": "a single wrong output at a tie does not say whether ties go away from zero or sums are narrow",
-    "rounded-twice": "two roundings in a row have no name yet",
-    "rounded-to-odd": "rounding to odd has no name yet",
-}
+MISNAMED: dict[str, str] = {}
 
 
 @functools.cache

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from zeroulp import Matmul, encoding
-from zeroulp.diagnose import Case, explain, whereabouts
+from zeroulp.diagnose import Case, explain, explain_clamp, explain_fractions, fitting_roundings, whereabouts
 from zeroulp.exactness import Family, Lattice, certify
 
 M, N, K = 6, 5, 40
@@ -164,3 +164,56 @@ def test_where_in_a_batch():
     where = np.zeros((2, M, N), bool)
     where[1, :, 4] = True
     assert whereabouts(case_of(lambda a, b: a @ b + 64, where=where, batch=(2,))) == "in column 4 only"
+
+
+def test_both_ends_of_twos_complement_are_one_limit():
+    case = case_of(lambda a, b: np.clip(a @ b, -128, 127), a="int8", size=100)
+    assert explain(case) == "cuts results off at 127"
+
+
+def test_a_limit_is_seen_in_several_trials_together():
+    where = np.zeros((M, N), bool)
+    cases = []
+    for seed in range(4):
+        whole = case_of(lambda a, b: np.clip(a @ b, -16, 16), seed=seed)
+        where[...] = False
+        where[tuple(np.argwhere(whole.wrong)[0])] = True
+        cases.append(case_of(lambda a, b: np.clip(a @ b, -16, 16), seed=seed, where=where))
+    assert explain_clamp(cases[:2]) == ""
+    assert explain_clamp(cases) == "cuts results off at 16"
+
+
+def test_the_smallest_integer_taken_for_the_next_is_named():
+    case = case_of(lambda a, b: np.maximum(a, -7) @ b, a="int8", size=8)
+    assert explain(case) == ""  # -8 is no end of int8
+
+
+@pytest.mark.parametrize(("clause", "change"), [
+    ("truncates a to whole numbers", lambda x: np.sign(x) * (abs(x) // 4 * 4)),
+    ("rounds a to whole numbers", lambda x: np.rint(x / 4).astype(int) * 4),
+])
+def test_lost_fractions_are_named(clause, change):
+    cases = [case_of(lambda a, b: change(a) @ b, exponent=-2, seed=seed) for seed in range(3)]
+    assert explain_fractions(cases) == clause
+    assert explain_fractions([*cases, case_of(lambda a, b: change(b.T).T[:0].sum() + a @ b + 1, exponent=-2)]) == ""
+
+
+def rounded(bits, to_integer):
+    """A trial whose results are rounded to *bits* first, and then to float16."""
+    case = case_of(lambda a, b: a @ b, size=40, exponent=-3)
+    fraction, exponent = np.frexp(case.exact)
+    first = np.ldexp(to_integer(np.ldexp(fraction, bits)), exponent - bits)
+    codes = encoding.round_values(first, case.problem.out_format)
+    return Case(case.problem, case.family, case.certificate, case.integers, case.total, codes, codes != case.actual)
+
+
+def test_a_rounding_is_named_that_gives_every_bit():
+    case = rounded(7, np.rint)
+    clauses = [clause for clause, _ in fitting_roundings(case)]
+    assert "rounds twice, first to 7 significant bits with ties to even, then to float16" in clauses
+    assert not any("to odd" in clause or "toward zero" in clause for clause in clauses)
+
+
+def test_ways_of_rounding_are_struck_out_by_further_trials():
+    ways = fitting_roundings(rounded(7, np.rint))
+    assert fitting_roundings(rounded(6, np.rint), ways) == []

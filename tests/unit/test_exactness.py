@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from zeroulp import Matmul
+from zeroulp import exactness
 from zeroulp.exactness import Certificate, Family, Lattice, budget, certify, dyadic
-from zeroulp.formats import format_named
+from zeroulp.formats import TABLE, format_named
 
 UNIT = Lattice(1)
 
@@ -210,3 +211,33 @@ def test_sums_of_any_size_are_counted_in_integers():
 def test_the_default_certificate_has_no_reason():
     assert Certificate(True, "any-order", False, "", 11, 1, 1, 0).remedy == ""
     assert math.isfinite(budget(problem(), declared=True)[1])
+
+
+@pytest.mark.parametrize("format_", TABLE, ids=str)
+def test_limits_in_whole_numbers_are_those_of_exact_fractions(format_):
+    """Just below, at and just above the largest number, in quanta of every size."""
+    for exponent in (-1200, -30, -1, 0, 1, 9, 1100):
+        limit = Fraction(format_.max_finite) / Fraction(2) ** exponent
+        for size in {max(0, int(limit) + step) for step in (-1, 0, 1, 2)} | {1}:
+            assert exactness._exceeds(size, exponent, format_) == (size > limit)
+    for bits in (1, 8, 24, 53, 3000):
+        ratio = int(Fraction(format_.max_finite) / Fraction(2) ** format_.emin)
+        expected = min((1 << bits) - 1, format_.max_significand) if format_.is_integer else min(1 << bits, ratio)
+        assert exactness._largest(bits, format_) == expected
+
+
+def test_elements_of_few_bits_may_be_larger_than_the_significand():
+    """11 bits, moved up by five places: numbers of float16 although 2^16 is no limit of its integers."""
+    few, many = Lattice(2047 << 5, -10, bits=11), Lattice(2047 << 5, -10)
+    float16 = format_named("float16")
+    assert few.misfit(float16, allow_subnormals=False) is None
+    assert many.misfit(float16, allow_subnormals=False) is not None
+    assert Lattice(2047 << 5, -10, bits=12).misfit(float16, allow_subnormals=False) is not None
+
+
+def test_the_smallest_integer_has_no_opposite():
+    int8 = format_named("int8")
+    assert Lattice(128, to_lowest=True).misfit(int8, allow_subnormals=False) is None
+    assert Lattice(128).misfit(int8, allow_subnormals=False) is not None
+    assert Lattice(129, to_lowest=True).misfit(int8, allow_subnormals=False) is not None
+    assert Lattice(64, 1, to_lowest=True).misfit(int8, allow_subnormals=False) is not None

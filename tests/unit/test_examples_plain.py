@@ -267,7 +267,7 @@ def test_triton_takes_transposed_operands(triton_matmul):
 
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # infinity times a masked 0
-@pytest.mark.parametrize("name", ["float16", "bfloat16", "float8_e4m3fn"])
+@pytest.mark.parametrize("name", ["float16", pytest.param("bfloat16", marks=pytest.mark.slow), "float8_e4m3fn"])
 def test_triton_keeps_every_code(triton_matmul, name):
     import torch
 

@@ -233,3 +233,55 @@ def test_tails():
         assert symmetric <= exp(sizing.log_two_sided_tail(n, 1, t))
     assert sizing.log_upper_tail(10, 1, 9) == 0
     assert sizing.log_two_sided_tail(10, 1, 10) == -np.inf
+
+
+def drawn(problem, name, pick=lambda settings: True, seed=1):
+    """The first trial of a probe whose settings *pick* takes, its operands as float64 and its exact results in quanta."""
+    trial = next(t for t in make_plan(problem, probes=[name], trials=6).trials if pick(t.settings))
+    inputs = draw_inputs(problem, trial, seed)
+    a, b = (encoding.decode(inputs.codes[x], problem.a_format) for x in "ab")
+    return a, b, trial
+
+
+@pytest.mark.parametrize("fields", [dict(k=64, a="bfloat16"), dict(k=65, a="float16"), dict(k=300, a="float16"), dict(k=24, a="float32")], ids=str)
+def test_sums_that_cancel_reach_a_quarter_of_the_budget_on_the_way(fields):
+    problem = Matmul(8, 7, **fields)
+    a, b, trial = drawn(problem, "cancel")
+    quantum = 2.0**trial.certificate.quantum_exponent
+    partial = np.abs(np.cumsum(a[:, :, None] * b[None], axis=1)) / quantum
+    assert partial.max() > trial.certificate.budget / 4
+    assert 0 < partial[:, -1].max() <= problem.out_format.exact_integer_limit
+    assert (partial.max(axis=1) % 2 == 1).any()  # to its last bit
+
+
+def test_integers_reach_their_lowest_and_sums_nearly_the_largest():
+    problem = Matmul(8, 7, 1500, a="int8")
+    a, b, _ = drawn(problem, "wide", lambda settings: settings.get("lowest"))
+    assert a.min() == b.min() == -128
+    assert (a @ b).max() > 0.93 * 128 * 128 * 1500
+
+
+def test_an_outlier_outweighs_the_other_products_which_still_count():
+    a, b, _ = drawn(Matmul(6, 5, 24, a="float16"), "sparse", lambda settings: settings["a_pattern"] == "outlier")
+    products = np.sort(a[:, :, None] * b[None], axis=1)
+    products = np.sort(np.abs(products), axis=1)
+    assert (products[:, -1] > 1000 * products[:, -2]).all()
+    assert (products[:, -2] > 0).all()
+    assert (np.abs(a @ b).astype(np.float16) != products[:, -1].astype(np.float16)).any()
+
+
+@pytest.mark.parametrize(("name", "octaves"), [("float16", 1), ("bfloat16", 1), ("e4m3", 1), ("float32", 2)])
+def test_single_products_reach_the_end_of_the_range(name, octaves):
+    """Wide operands stay an octave below: a split operand's leading part may be larger than the operand."""
+    problem = Matmul(8, 7, 16, a=name)
+    a, b, _ = drawn(problem, "one_hot", lambda settings: "a_most" in settings)
+    largest = problem.out_format.max_finite / 2 ** (octaves - 1)
+    results = np.abs(a @ b)
+    assert (results <= largest).all()
+    assert (results >= largest / 2).all()
+
+
+def test_single_products_of_very_small_with_very_large_numbers():
+    a, b, _ = drawn(Matmul(8, 7, 64, a="float16"), "one_hot", lambda settings: settings.get("ends"))
+    assert min(np.abs(x[x != 0]).min() for x in (a, b)) < 2.0**-10
+    assert max(np.abs(x).max() for x in (a, b)) > 2.0**10

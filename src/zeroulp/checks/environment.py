@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 from pathlib import Path
@@ -26,6 +27,7 @@ def describe_environment(framework_versions: dict[str, str]) -> dict[str, str]:
     }
 
 
+@functools.cache
 def _cpu() -> str:
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():

@@ -4,8 +4,8 @@ What a difference is called: further trials on a kernel that is already known to
 The verdict is reached; this finds its name, the simplest first. Poison that is still there, or
 that shows in the result, names an unwritten output, another result on a second call a race, one
 that is right at the usual addresses a captured address, one that depends on the guards a stray
-read, the bits of the trial before a cache, another formula a wrong formula. What is left is a
-matter of widths (`zeroulp.checks.widths`).
+read, the bits of the trial before a cache, another way of rounding a rounding, another formula a
+wrong formula. What is left is a matter of widths (`zeroulp.checks.widths`).
 """
 
 from __future__ import annotations
@@ -15,19 +15,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from zeroulp.checks.explore import Explorer, case_of
 from zeroulp.checks.poison import differs_by_poison
-from zeroulp.checks.widths import Explorer, case_of, name_by_width, smallest_wrong_sum
-from zeroulp.diagnose import explain, explain_rounding, is_one_of_two_neighbours, whereabouts
+from zeroulp.checks.widths import name_by_width
+from zeroulp.diagnose import explain, fitting_roundings, is_one_of_two_neighbours, whereabouts
 from zeroulp.errors import KernelError
 from zeroulp.judge import Matched, differing, same
+from zeroulp.probes import Options
 from zeroulp.report import Finding
 
 if TYPE_CHECKING:
     from zeroulp.checks.bench import Bench, Observation
+    from zeroulp.diagnose import Case
     from zeroulp.encoding import Array
     from zeroulp.plan import Trial
 
 _IN_PLACE = "returns an earlier result: its inputs changed in place and its output did not"
+_ROUNDING_TRIALS = (("cancel", 4), ("wide", 8), ("one_hot", 5), ("signed", 2))
+_FEWEST_ROUNDED = 2  # wrong outputs below which a way of rounding is a guess
 _READS_POISON = "depends on what its output held before the call"
 
 
@@ -67,12 +72,35 @@ def name_difference(bench: Bench, trial: Trial, seen: Observation, before: Obser
         return _finding("out-of-bounds-read", f"{text}, {where}", trial)
     if before is not None and _is_stale(seen, before, wrong):
         return _stale(trial, before)
-    for kind, tell in (("wrong-result", explain), ("rounding", explain_rounding)):
-        clause = tell(case)
-        if clause:
-            return _finding(kind, f"{clause}, {where}", trial)
-    named = name_by_width(Explorer(bench, trial.layouts), trial, smallest_wrong_sum(case))
+    explorer = Explorer(bench, trial.layouts)
+    clause = _rounding(explorer, case)
+    if clause:
+        return _finding("rounding", f"{clause}, {where}", trial)
+    clause = explain(case)
+    if clause:
+        return _finding("wrong-result", f"{clause}, {where}", trial)
+    named = name_by_width(explorer, seen)
     return _finding(named.kind, f"{named.clause}, {where}", trial, named.evidence)
+
+
+def _rounding(explorer: Explorer, case: Case) -> str:
+    """
+    How the kernel rounds instead, in a clause; an empty string if no such way gives all its bits.
+
+    One way has to explain every output, of this trial and of further ones in which sums are large
+    and cancel, single products are wide, or nothing rounds.
+    """
+    ways = fitting_roundings(case)
+    wrong = int(np.count_nonzero(case.wrong))
+    for probe, most in _ROUNDING_TRIALS:
+        for trial in explorer.trials(probe, Options(), most if ways else 0):
+            seen = explorer.observe(trial)
+            if not ways or seen.findings or not seen.codes:
+                return ""
+            further = case_of(explorer.problem, seen)
+            ways = fitting_roundings(further, ways)
+            wrong += int(np.count_nonzero(further.wrong))
+    return ways[0][0] if ways and wrong >= _FEWEST_ROUNDED else ""
 
 
 def _finding(kind: str, clause: str, trial: Trial, evidence: tuple[tuple[str, str], ...] = ()) -> Finding:

@@ -2,142 +2,124 @@
 Wrong values that no formula explains: are they right while sums and operands are narrow?
 
 Wrong with small integers and sums of 8 bits, which no accumulator in use gets wrong: the result
-is simply wrong. Right there, and wrong with narrow operands and wide sums: the sums have too few
-bits, and the smallest result that is wrong says how many. Right there too, and wrong where a
-single product has all its significant bits: an operand is cut.
+is simply wrong. Right there, and wrong where a single product has all its significant bits: an
+operand is cut. Right there too, and wrong with narrow operands and wide sums: the sums have too
+few bits, and the smallest result that is wrong says how many; unless it is off by more than any
+rounding, so that sums saturate or wrap.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zeroulp.diagnose import Case, explain
-from zeroulp.judge import Differs, differing
-from zeroulp.plan import fitting_layouts, trials_of
+from zeroulp import encoding
+from zeroulp.checks.explore import Explorer, Named, case_of, moduli_of
+from zeroulp.checks.magnitudes import name_by_magnitude
+from zeroulp.diagnose import explain, explain_clamp, explain_fractions
+from zeroulp.judge import Differs
 from zeroulp.probes import Options
-from zeroulp.reference.expected import total_in_quanta
 
 if TYPE_CHECKING:
-    from zeroulp.checks.bench import Bench, Observation
-    from zeroulp.plan import Trial
-    from zeroulp.problem import Matmul
+    from zeroulp.checks.bench import Observation
+    from zeroulp.diagnose import Case
 
-_NAMING_INDEX = 1_000_000  # trials that are not in the plan have numbers from here on
 _MANY_TRIALS, _FEW_TRIALS = 32, 4
 _NARROW_OPERAND_BITS = 4  # operands that a cut to e4m3 leaves alone
 _SCALED = ("signed", "wide")  # probes that spread over magnitudes
 _SMALL_SUM_BITS = 8  # every accumulator in use keeps at least bfloat16's significand
+_FEWEST_OUTPUTS = 8  # outputs of which one alone is remarkable
+_WRAPS_FROM = 8  # trailing zero bits from which differences look like a wrap
+_SHORTCUT = "is right on dense inputs and wrong where zeros or equal rows invite a shortcut"
+_OUTLIER = "is wrong where one product outweighs all others of its sum, as if the others did not count"
 
 
-@dataclass(frozen=True)
-class Named:
-    """A finding without its place: kind, clause, and what was measured as (label, text) pairs."""
-
-    kind: str
-    clause: str
-    evidence: tuple[tuple[str, str], ...] = ()
-
-
-class Explorer:
-    """
-    Runs further trials in the memory layouts of the one that failed.
-
-    Args:
-        bench: Runs trials.
-        layouts: Of the trial that failed.
-    """
-
-    def __init__(self, bench: Bench, layouts: dict[str, str]) -> None:
-        self._bench, self._layouts = bench, layouts
-        self._next_index = _NAMING_INDEX
-        self.problem = bench.problem
-
-    def trials(self, probe: str, options: Options, most: int) -> list[Trial]:
-        """Trials that nobody has run yet; none if the probe has no certificate with these options."""
-        found = trials_of(self.problem, probe, options, first_index=self._next_index, most=most)
-        self._next_index += _NAMING_INDEX
-        return [replace(t, layouts=fitting_layouts(self.problem, self._layouts, t.settings)) for t in found]
-
-    def observe(self, trial: Trial) -> Observation:
-        """Run one of them."""
-        return self._bench.observe(trial)
-
-    def first_wrong(self, probe: str, options: Options, most: int) -> Observation | None:
-        """The first of *most* trials that does not match, or None if all do."""
-        for trial in self.trials(probe, options, most):
-            seen = self.observe(trial)
-            if seen.outcome is None or isinstance(seen.outcome, Differs) or seen.findings:
-                return seen
-        return None
-
-
-def case_of(problem: Matmul, seen: Observation) -> Case:
-    """A wrong observation, for diagnosis."""
-    inputs = seen.inputs
-    wrong = differing(seen.codes[0], seen.expected, problem.out_format)
-    certificate = inputs.trial.certificate
-    total = total_in_quanta(problem, inputs.family, certificate, inputs.integers)
-    exponents = None if isinstance(inputs.exponent, int) else inputs.exponent
-    return Case(problem, inputs.family, certificate, inputs.integers, total, seen.codes[0], wrong, exponents)
-
-
-def smallest_wrong_sum(case: Case) -> int:
-    """The smallest sum of |terms| behind a wrong output, in quanta: what an accumulator had to hold."""
-    moduli = total_in_quanta(case.problem, case.family, case.certificate, case.integers, moduli=True)
-    return int(moduli[case.wrong].min())
-
-
-def name_by_width(explorer: Explorer, trial: Trial, smallest_sum: int) -> Named:
+def name_by_width(explorer: Explorer, failing: Observation) -> Named:
     """
     The name of wrong values without a simpler one.
 
     Args:
         explorer: To run further trials.
-        trial: The one that failed.
-        smallest_sum: Smallest sum of |terms| behind a wrong output of it, in quanta.
+        failing: What the trial that failed showed.
     """
     wrong = Named("wrong-result", "computes something else")
+    trial, case = failing.inputs.trial, case_of(explorer.problem, failing)
     bits = min(_SMALL_SUM_BITS, explorer.problem.out_format.precision)
     small = Options(declared=False, bits=bits)
-    if smallest_sum <= 2**bits or not explorer.trials("signed", small, 1):
+    if int(moduli_of(case)[case.wrong].min()) <= 2**bits or not explorer.trials("signed", small, 1):
         return wrong
-    failing = explorer.first_wrong("signed", small, _MANY_TRIALS)
-    if failing is not None:
-        clause = explain(case_of(explorer.problem, failing)) if isinstance(failing.outcome, Differs) else ""
+    narrow = explorer.first_wrong("signed", small, _MANY_TRIALS)
+    if narrow is not None:
+        clause = explain(case_of(explorer.problem, narrow)) if isinstance(narrow.outcome, Differs) else ""
         return Named("wrong-result", clause) if clause else wrong
+    clause = _clamp(explorer, case) or _shortcut(explorer, trial.probe)
+    if clause:
+        return Named("wrong-result", clause)
     if _operands_are_cut(explorer):
         return _cut_operands(explorer)
-    if trial.probe == "sparse":
-        return Named("wrong-result", "is right on dense inputs and wrong where zeros or equal rows invite a shortcut")
     if trial.probe == "one_hot":
-        return Named("input-precision", "is wrong for single products at some magnitudes: a range or a decoding is off")
-    if explorer.first_wrong("wide", Options(plain=True), 2 * _FEW_TRIALS) is None and trial.probe in _SCALED:
-        return Named("wrong-result", "is right on numbers near one and wrong at other magnitudes")
-    return _narrow_sums(explorer, trial.certificate.precision)
+        return name_by_magnitude(explorer, failing) or _narrow_sums(explorer, case)
+    if explorer.first_wrong("wide", Options(plain=True), 2 * _FEW_TRIALS) is None:
+        if trial.settings.get("a_pattern") == "outlier":
+            return Named("wrong-result", _OUTLIER)
+        if trial.probe in _SCALED:
+            near_one = Named("wrong-result", "is right on numbers near one and wrong at other magnitudes")
+            return name_by_magnitude(explorer, failing) or near_one
+    return _narrow_sums(explorer, case)
+
+
+def _clamp(explorer: Explorer, case: Case) -> str:
+    """The limit at which results are cut off, if that explains all that is wrong in this and further trials."""
+    if not explain_clamp([case], fewest=1):
+        return ""
+    further = [one for probe in ("wide", "one_hot") for one in explorer.cases(probe, Options(), 2 * _FEW_TRIALS)]
+    return explain_clamp([case, *further])
+
+
+def _shortcut(explorer: Explorer, probe: str) -> str:
+    """Whether small integers, of which many are zero or equal, are wrong where dense ones are right."""
+    if probe not in ("sparse", "one_hot"):
+        return ""
+    for trial in explorer.trials("sparse", Options(), 3 * _FEW_TRIALS):
+        if trial.settings["a_pattern"] != "outlier" and isinstance(explorer.observe(trial).outcome, Differs):
+            return _SHORTCUT
+    return ""
 
 
 def _operands_are_cut(explorer: Explorer) -> bool:
     """Whether single products are wrong, and sums of narrow operands are not (or only as those products are)."""
-    if explorer.first_wrong("wide", Options(terms=1), _FEW_TRIALS) is None:
+    if not _is_wrong_at(explorer, None):
         return False
     if explorer.first_wrong("wide", Options(width=_NARROW_OPERAND_BITS), _FEW_TRIALS) is None:
         return True
     return explorer.first_wrong("wide", Options(terms=1, width=_NARROW_OPERAND_BITS), _FEW_TRIALS) is not None
 
 
+def _is_wrong_at(explorer: Explorer, name: str | None, width: int | None = None) -> bool:
+    """Whether a product of an element of *name* (of either operand) with so many bits and a power of two is wrong."""
+    widest = max(explorer.problem.a_format.precision, explorer.problem.b_format.precision)
+    trials = explorer.trials("one_hot", Options(width=width or widest), 2 * _FEW_TRIALS)
+    chosen = [t for t in trials if name is None or t.settings["lone"] != name]
+    return any(isinstance(explorer.observe(trial).outcome, Differs) for trial in chosen)
+
+
 def _cut_operands(explorer: Explorer) -> Named:
     """How many significant bits of each operand count, where fewer than its format has."""
+    plain = explorer.cases("wide", Options(terms=1), _FEW_TRIALS) + explorer.cases("one_hot", Options(plain=True), 4)
+    clause = explain_fractions(plain)
+    if clause:
+        return Named("wrong-result", clause)
     found = []
     formats = {"a": explorer.problem.a_format, "b": explorer.problem.b_format}
-    for i, (name, format_) in enumerate(formats.items()):
-        for width in range(2, min(format_.precision, 31) + 1):
-            trials = explorer.trials("wide", Options(terms=1, width=width), 2)
-            if len(trials) > i and isinstance(explorer.observe(trials[i]).outcome, Differs):
-                found.append((name, width - 1, format_.precision))
-                break
+    for name, format_ in formats.items():
+        if not _is_wrong_at(explorer, name):
+            continue
+        right, wrong = 1, format_.precision
+        while wrong - right > 1:
+            middle = (right + wrong) // 2
+            right, wrong = (right, middle) if _is_wrong_at(explorer, name, middle) else (middle, wrong)
+        found.append((name, right, format_.precision))
     if not found:
         return Named("input-precision", "cuts an operand to fewer significant bits")
     clause = " and ".join(f"cuts {name} to {width} of its {full} significant bits" for name, width, full in found)
@@ -145,34 +127,102 @@ def _cut_operands(explorer: Explorer) -> Named:
     return Named("input-precision", clause, (("measured", f"single products are {text}"),))
 
 
-def _narrow_sums(explorer: Explorer, promised: int) -> Named:
-    """How many significant bits sums have at most."""
-    width = _sum_width(explorer)
+def _narrow_sums(explorer: Explorer, failing: Case) -> Named:
+    """How many significant bits sums have at most, if roundings explain the differences."""
+    promised = failing.certificate.precision
+    if _is_one_output(explorer, failing):
+        return Named("wrong-result", "computes something else")
+    width = _sum_width(explorer, _NARROW_OPERAND_BITS)
     if width is None:
-        return Named("precision-below-contract", f"loses significant bits of its sums ({promised} are promised)")
-    clause = f"keeps at most {width} significant bits of its sums, where {promised} are promised"
-    text = f"sums of terms of one sign are right below 2^{width} quanta and wrong above"
-    return Named("precision-below-contract", clause, (("measured", text),))
+        rounded = _product_width(explorer)
+        if rounded is not None and rounded < promised:
+            clause = f"rounds products to {rounded} significant bits before it adds them, where {promised} are promised"
+            return Named("precision-below-contract", clause)
+        width = _sum_width(explorer, 2 * _NARROW_OPERAND_BITS - 1)
+    further = explorer.cases("wide", Options(plain=True), 2 * _FEW_TRIALS)
+    wrong = [failing, *(case for case in further if case.wrong.any())]
+    if width is None:
+        smallest = min(int(moduli_of(case)[case.wrong].min()) for case in wrong)
+        text = f"the smallest sum of |terms| behind a wrong output is {smallest:,} quanta"
+        clause = f"loses significant bits of its sums ({promised} are promised)"
+    else:
+        smallest = 2**width
+        text = f"sums of terms of one sign are right below 2^{width} quanta and wrong above"
+        clause = f"keeps at most {width} significant bits of its sums, where {promised} are promised"
+    told = width is not None or failing.problem.out_format.is_integer  # else a last rounding may hide smaller sums
+    beyond = _more_than_rounding(wrong, smallest.bit_length() - 1) if told else ""
+    kind = "wrong-result" if beyond else "precision-below-contract"
+    return Named(kind, beyond or clause, (("measured", text),))
 
 
-def _sum_width(explorer: Explorer) -> int | None:
+def _is_one_output(explorer: Explorer, failing: Case) -> bool:
+    """Whether one output alone is wrong, the same in further trials: no accumulator is that choosy."""
+    if np.count_nonzero(failing.wrong) != 1 or failing.wrong.size < _FEWEST_OUTPUTS:
+        return False
+    further = [case.wrong for case in explorer.cases("cancel", Options(), 4 * _FEW_TRIALS) if case.wrong.any()]
+    return len(further) > 1 and all(np.array_equal(wrong, failing.wrong) for wrong in further)
+
+
+def _sum_width(explorer: Explorer, operand_bits: int) -> int | None:
     """
-    p, if sums of narrow operands go wrong beyond 2^p quanta; None if none does.
+    p, if sums of operands with so many bits go wrong beyond 2^p quanta; None if none does.
 
     All terms have one sign, so that no partial sum is larger than the result, and a result that
     is wrong had a partial sum that did not fit.
     """
-    for width in (_NARROW_OPERAND_BITS, 2 * _NARROW_OPERAND_BITS - 1):
-        for bits in range(_NARROW_OPERAND_BITS, 54):
-            options = Options(width=width, bits=bits)
-            if explorer.first_wrong("wide", options, 1) is None:
-                continue
-            seen = [explorer.observe(trial) for trial in explorer.trials("wide", options, 2 * _FEW_TRIALS)]
-            wrong = [case_of(explorer.problem, one) for one in seen if isinstance(one.outcome, Differs)]
-            sums = [_smallest_wrong_result(case) for case in wrong]
-            return max(1, min(sums).bit_length() - 1) if sums else bits
+    for bits in range(_NARROW_OPERAND_BITS, 54):
+        options = Options(width=operand_bits, bits=bits)
+        if explorer.first_wrong("wide", options, 1) is None:
+            continue
+        wrong = [case for case in explorer.cases("wide", options, 2 * _FEW_TRIALS) if case.wrong.any()]
+        sums = [int(np.abs(case.total[case.wrong]).min()) for case in wrong]
+        return max(1, min(sums).bit_length() - 1) if sums else bits
     return None
 
 
-def _smallest_wrong_result(case: Case) -> int:
-    return int(np.abs(case.total[case.wrong]).min())
+def _product_width(explorer: Explorer) -> int | None:
+    """Significant bits that wrong single products are rounded to; None if there are none, or more is wrong."""
+    cases = [case for case in explorer.cases("one_hot", Options(plain=True), 2 * _FEW_TRIALS) if case.wrong.any()]
+    if not cases:
+        return None
+    actual = np.concatenate([encoding.decode(case.actual, case.problem.out_format)[case.wrong] for case in cases])
+    exact = np.concatenate([case.exact[case.wrong] for case in cases])
+    if not np.isfinite(actual).all() or not actual.any():
+        return None
+    significands = np.ldexp(np.frexp(actual[actual != 0])[0], 53).astype(np.int64)
+    lowest = np.log2((significands & -significands).astype(np.float64)).astype(int)
+    width = int(53 - lowest.min())
+    is_rounding = (np.abs(actual - exact) <= np.abs(exact) * 2.0 ** (1 - width)).all()
+    return width if is_rounding else None
+
+
+def _more_than_rounding(cases: list[Case], width: int) -> str:
+    """
+    Whether results are off by more than roundings of all partial sums to *width* bits can explain.
+
+    Each rounding of a partial sum of modulus S or less moves it by 2^(1 - width) S at most, and
+    there are no more than two for every product. Behind a narrow output *width* is an upper bound
+    only: sums may be as narrow as the output without being seen to.
+    """
+    if cases and not cases[0].problem.out_format.is_integer:
+        width = min(width, cases[0].problem.out_format.precision)
+    differences: list[int] = []
+    beyond, finite = False, False
+    for case in cases:
+        format_ = case.problem.out_format
+        actual, exact = encoding.decode(case.actual, format_)[case.wrong], case.exact[case.wrong]
+        moduli = np.ldexp(moduli_of(case).astype(np.float64), case.exponent)[case.wrong]
+        steps = 2 * max(2, min(case.family.terms, case.problem.k))
+        allowed = steps * moduli * 2.0 ** (1 - width) + np.abs(exact) * 2.0 ** (2 - format_.precision)
+        here = np.isfinite(actual)
+        finite |= bool(here.any())
+        beyond |= bool((np.abs(actual - exact) > allowed)[here].any())
+        differences += [int(x) for x in np.abs(actual - exact)] if format_.is_integer else []
+    if not finite:
+        return "has sums of a smaller range than its output: beyond it they are infinite or NaN"
+    if not beyond:
+        return ""
+    zeros = min(((d & -d).bit_length() - 1 for d in differences if d), default=0)
+    if zeros >= _WRAPS_FROM:
+        return f"wraps its sums around in {zeros} bits"
+    return f"saturates or wraps inside its sums: from about 2^{width} on they are off by more than any rounding"

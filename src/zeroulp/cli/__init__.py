@@ -1,5 +1,5 @@
 """
-The command line: ``zeroulp check | plan | replay | rules | formats``.
+The command line: ``zeroulp check | plan | replay | rules | formats | bench``.
 
 One file per command; ``arguments`` holds the options they share, ``console`` is the only place
 that knows about terminals. The exit status is the answer.

@@ -67,11 +67,18 @@ def check_writable(path: str) -> None:
 
 
 class Progress:
-    """A progress bar on a terminal for anything that takes more than a second; silent elsewhere."""
+    """
+    A progress bar on a terminal for anything that takes more than a second; silent elsewhere.
 
-    def __init__(self, title: str) -> None:
+    Args:
+        title: What is going on.
+        line_every: Where there is no bar: a line on stderr each so many seconds; default: none.
+    """
+
+    def __init__(self, title: str, *, line_every: float | None = None) -> None:
         self._title = title
-        self._started = time.monotonic()
+        self._started = self._said = time.monotonic()
+        self._line_every = line_every
         self._bar: Any = None
         self._task: Any = None
 
@@ -89,8 +96,17 @@ class Progress:
         if self._bar is None:
             waiting = time.monotonic() - self._started
             if waiting < _PATIENCE_SECONDS or not sys.stderr.isatty() or not self._start(total):
+                self._say(done, total, what)
                 return
         self._bar.update(self._task, completed=done, description=f"{self._title}: {what}")
+
+    def _say(self, done: int, total: int, what: str) -> None:
+        now = time.monotonic()
+        if self._line_every is None or now - self._said < self._line_every or not done:
+            return
+        self._said = now
+        left = (now - self._started) / done * (total - done)
+        show(f"{self._title}: {done} of {total}, about {_duration(left)} left; now {what}\n", to_stderr=True)
 
     def _start(self, total: int) -> bool:
         try:
@@ -102,3 +118,8 @@ class Progress:
         self._task = self._bar.add_task(self._title, total=total)
         self._bar.start()
         return True
+
+
+def _duration(seconds: float) -> str:
+    """A time to come, roughly."""
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -7,7 +7,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING
 
-from zeroulp.cli import check, formats, plan, replay, rules
+from zeroulp.cli import bench, check, formats, plan, replay, rules
 from zeroulp.errors import KernelError, ZeroulpError
 from zeroulp.version import __version__
 
@@ -31,7 +31,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"zeroulp {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (check, plan, replay, rules, formats):
+    for module in (check, plan, replay, rules, formats, bench):
         module.add_command(commands)
     return parser
 

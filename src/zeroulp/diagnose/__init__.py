@@ -6,7 +6,15 @@ kernel's bits, ``rounding`` another way of rounding that does.
 """
 
 from zeroulp.diagnose.case import Case, whereabouts
-from zeroulp.diagnose.formulas import explain
-from zeroulp.diagnose.rounding import explain_rounding, is_one_of_two_neighbours
+from zeroulp.diagnose.formulas import explain, explain_clamp, explain_fractions
+from zeroulp.diagnose.rounding import fitting_roundings, is_one_of_two_neighbours
 
-__all__ = ["Case", "explain", "explain_rounding", "is_one_of_two_neighbours", "whereabouts"]
+__all__ = [
+    "Case",
+    "explain",
+    "explain_clamp",
+    "explain_fractions",
+    "fitting_roundings",
+    "is_one_of_two_neighbours",
+    "whereabouts",
+]

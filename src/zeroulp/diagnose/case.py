@@ -10,6 +10,7 @@ import numpy as np
 from zeroulp import encoding
 from zeroulp.exactness import dyadic
 from zeroulp.judge import same
+from zeroulp.reference import exact_product
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,6 +64,12 @@ class Case:
         if self.exponents is None:
             return self.certificate.quantum_exponent
         return np.broadcast_to(self.exponents, self.total.shape)
+
+    def rest(self) -> Array:
+        """What beta c and the bias contribute to the result, in quanta."""
+        a, b = self.oriented()
+        bound = self.problem.k * self.family.a.magnitude * self.family.b.magnitude
+        return self.total - self.scale * exact_product(a, np.swapaxes(b, -1, -2), bound)
 
     @property
     def exact(self) -> Array:

@@ -17,7 +17,7 @@ from zeroulp import encoding
 from zeroulp.reference import exact_product
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from zeroulp.diagnose.case import Case
     from zeroulp.encoding import Array
@@ -70,7 +70,7 @@ def explain(case: Case) -> str:
     """What the kernel seems to compute instead, in a clause; an empty string if nothing fits."""
     if case.problem.k == 0 or not case.wrong.any():
         return ""
-    clamp = _clamp(case)
+    clamp = explain_clamp([case])
     if clamp:
         return clamp
     samples = _sample(case)
@@ -87,18 +87,65 @@ def explain(case: Case) -> str:
     return ""
 
 
-def _clamp(case: Case) -> str:
-    """Results cut off at one value: all wrong outputs are ± that value, and should lie beyond it."""
-    format_ = case.problem.out_format
-    exact = case.exact
-    actual = encoding.decode(case.actual, format_)
-    wrong, expected = actual[case.wrong], exact[case.wrong]
-    limit = float(np.abs(wrong).max()) if np.isfinite(wrong).all() else 0.0
-    same_value = np.isin(wrong, (limit, -limit)) | np.isin(wrong, (limit, -limit - 1))  # an integer's lower end
-    if limit == 0 or len(wrong) < _FEWEST or not same_value.all():
+def explain_clamp(cases: Sequence[Case], *, fewest: int = _FEWEST) -> str:
+    """
+    Results cut off at one value: all that are wrong in all *cases* are ± that value, and should lie beyond it.
+
+    Args:
+        cases: Trials of one problem, right or wrong.
+        fewest: How many wrong outputs there must be.
+    """
+    wrong, expected = [], []
+    for case in cases:
+        wrong.append(encoding.decode(case.actual, case.problem.out_format)[case.wrong])
+        expected.append(case.exact[case.wrong])
+    values, exact = np.concatenate(wrong), np.concatenate(expected)
+    if len(values) < fewest or not np.isfinite(values).all():
         return ""
-    beyond = (np.abs(expected) > limit) & (np.sign(expected) == np.sign(wrong))
-    return f"cuts results off at {limit:g}" if beyond.all() else ""
+    limit = float(np.abs(values).max())
+    if cases[0].problem.out_format.is_integer and (values == 1 - limit).any():
+        return ""  # no: of the two ends of two's complement the negative one is the larger
+    ends = np.isin(values, (limit, -limit))
+    if cases[0].problem.out_format.is_integer:
+        ends |= (values == limit - 1) & ~(values == limit).any()  # two's complement goes one further down
+    beyond = (np.abs(exact) > np.abs(values)) & (np.sign(exact) == np.sign(values))
+    if limit == 0 or not ends.all() or not beyond.all():
+        return ""
+    positive = values[values > 0]
+    return f"cuts results off at {positive[0] if positive.size else limit:g}"
+
+
+def explain_fractions(cases: Sequence[Case]) -> str:
+    """Whether operands lose their fractions: the clause, if that gives all the kernel's bits in all *cases*."""
+    if not cases or any(case.exponents is not None for case in cases) or not any(case.wrong.any() for case in cases):
+        return ""
+    ways = (("truncates", _truncated), ("rounds", _to_nearest))
+    for names in ("a", "b", "ab"):
+        for verb, change in ways:
+            if all(_agrees_with_whole(case, names, change) for case in cases):
+                return f"{verb} {' and '.join(names)} to whole numbers"
+    return ""
+
+
+def _agrees_with_whole(case: Case, names: str, change: Callable[[Array, int], Array]) -> bool:
+    """Whether the kernel's bits are those of the product of operands without fractions."""
+    a, b = case.oriented()
+    a = change(a, -case.family.a.exponent) if "a" in names else a
+    b = change(b, -case.family.b.exponent) if "b" in names else b
+    total = case.rest() + case.scale * exact_product(a, np.swapaxes(b, -1, -2), 2**62)
+    return bool(case.agrees(total, 0, case.actual).all())
+
+
+def _truncated(x: Array, places: int) -> Array:
+    """Integers in quanta of 2**-places, moved toward zero to a whole number."""
+    places = max(0, places)
+    return np.asarray(np.sign(x) * (np.abs(x) >> places << places))
+
+
+def _to_nearest(x: Array, places: int) -> Array:
+    """The same to the nearest one, ties to even."""
+    places = max(0, places)
+    return np.asarray(np.rint(np.ldexp(x.astype(np.float64), -places)).astype(np.int64) << places)
 
 
 def _sample(case: Case) -> _Samples:
@@ -186,6 +233,12 @@ def _formulas(case: Case) -> Iterator[tuple[str, Formula]]:
     yield "has the wrong sign", lambda a, b: Changed(-a, b)
     yield "takes negative elements of a as zero", lambda a, b: Changed(np.maximum(a, 0), b)
     yield "takes negative elements of b as zero", lambda a, b: Changed(a, np.maximum(b, 0))
+    if case.problem.a_format.is_integer and case.problem.b_format.is_integer:
+        ends = [-format_.max_significand for format_ in (case.problem.a_format, case.problem.b_format)]
+        yield f"takes {ends[0] - 1} in a for {ends[0]}", lambda a, b: Changed(np.maximum(a, ends[0]), b)
+        yield f"takes {ends[1] - 1} in b for {ends[1]}", lambda a, b: Changed(a, np.maximum(b, ends[1]))
+        both = f"takes {ends[0] - 1} in a for {ends[0]} and {ends[1] - 1} in b for {ends[1]}"
+        yield both, lambda a, b: Changed(np.maximum(a, ends[0]), np.maximum(b, ends[1]))
     yield "leaves out the epilogue (c or bias)", lambda a, b: Changed(a, b, keeps_rest=False)
     for tile in _TILES:
         if tile < k:
@@ -207,7 +260,7 @@ def _stale(name: str, start: int, tile: int) -> Formula:
 def _holds(case: Case, formula: Formula) -> bool:
     """Whether the formula gives the kernel's bits: at every wrong position, and at all if those are few."""
     a, b = case.oriented()
-    rest = case.total - case.scale * exact_product(a, np.swapaxes(b, -1, -2), 2**62)
+    rest = case.rest()
     changed = formula(a, b)
     products = case.scale * exact_product(changed.a, np.swapaxes(changed.b, -1, -2), 2**62)
     agree = case.agrees(*changed.combine(products, rest), case.actual)

@@ -1,11 +1,13 @@
 """
 Large terms that cancel: small results from sums that fill the accumulator.
 
-Every k has a partner: the two columns of a are equal, and the two rows of b are y and e - y with
-y large and e small and mostly zero. The sum of moduli fills the budget, while the result, a e,
-stays within the integers that the output holds exactly. So a narrow accumulator or partial sums
-in the output format lose bits that the final rounding cannot hide, and a lone wrong product is
-as large as y. Partners are drawn anew in every trial.
+Every k has a partner in the other half of k: the two columns of a are equal, and the two rows
+of b are y and e - y, with y large and e small and mostly zero. All products of the first half
+have the sign of their output, so that the sum of moduli fills the budget and half of it is
+reached on the way, while the result, a e, stays within the integers that the output holds
+exactly. So a narrow accumulator or partial sums in the output format lose bits that the final
+rounding cannot hide, and a lone wrong product is as large as y. Where y has room beyond its
+significant bits, it is moved up; partners without e are then exact negatives of each other.
 """
 
 from __future__ import annotations
@@ -29,11 +31,12 @@ if TYPE_CHECKING:
 
 _EPILOGUE = 2
 _MOST = 4096
+_LARGEST = 2**30  # elements are drawn as int32
 
 
 @register
 class Cancel:
-    """±{1..s} in pairs of equal columns against y and e - y: see the module."""
+    """Pairs of equal columns against y and e - y, y at the top of its range: see the module."""
 
     name = "cancel"
     purpose = "large terms that cancel far apart in k: narrow accumulators and partial sums, lone wrong products"
@@ -49,55 +52,78 @@ class Cancel:
         b = max(1, min(limits[1], share, _MOST))
         a = max(1, min(limits[0], share // b, exact // 4, 64))
         odd = problem.k % 2  # the k without a partner has small entries
-        nonzero = max(0, min(problem.k // 2, exact // a - odd))
-        reach = problem.k * a * b * alpha + sizing.epilogue_size(problem, _EPILOGUE)
-        exponents = sizing.place(problem, (a, b), (1 - a.bit_length(), 1 - b.bit_length()), reach)
-        return [
-            {
-                "a": a,
-                "b": b,
-                "nonzero": min(nonzero, 256),
-                "a_exponent": exponents[0],
-                "b_exponent": exponents[1],
-            }
-        ]
+        pairs = problem.k // 2
+        nonzero = max(0, min(pairs, exact // a - odd))
+        found = []
+        if pairs > 1 and nonzero and not problem.b_format.is_integer:
+            few = max(1, min(nonzero, pairs // 4))
+            shift = 0
+            while share // (a << shift) > limits[1]:
+                shift += 1
+            large = max(1, min(share // (a << shift), limits[1], _LARGEST >> shift))
+            if large > b or (shift and large >= b // 2):
+                found.append(self._settings(problem, (a, large), few, shift))
+        return [*found, self._settings(problem, (a, b), nonzero, 0)]
+
+    @staticmethod
+    def _settings(problem: Matmul, sizes: tuple[int, int], nonzero: int, shift: int) -> Settings:
+        a, b = sizes
+        alpha = max(1, abs(dyadic(problem.alpha)[0]))
+        reach = problem.k * a * (b << shift) * alpha + sizing.epilogue_size(problem, _EPILOGUE)
+        preferred = (1 - a.bit_length(), 1 - b.bit_length() - shift)
+        exponents = sizing.place(problem, (a, b << shift), preferred, reach)
+        return {
+            "a": a,
+            "b": b,
+            "shift": shift,
+            "nonzero": min(nonzero, 256),
+            "a_exponent": exponents[0],
+            "b_exponent": exponents[1],
+        }
 
     def family(self, problem: Matmul, settings: Settings) -> Family:
         """Integers up to the sizes, all products non-zero."""
         a = Lattice(int(settings["a"]), int(settings["a_exponent"]))
-        b = Lattice(int(settings["b"]), int(settings["b_exponent"]))
+        size, shift = int(settings["b"]), int(settings["shift"])
+        bits = max(1, (size - 1).bit_length())  # of size itself too: if it is a power of two, it has one
+        b = Lattice(size << shift, int(settings["b_exponent"]), bits=bits if shift else None)
         return sizing.family(problem, a, b, problem.k, epilogue=_EPILOGUE)
 
-    def draw(
-        self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]
-    ) -> dict[str, Array]:
-        """Both operands, k in pairs."""
+    def draw(self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]) -> dict[str, Array]:
+        """Both operands, k in pairs: one in the first half, its partner in the second."""
+        size, large, shift = int(settings["a"]), int(settings["b"]), int(settings["shift"])
         pairs = problem.k // 2
-        order = seed.stream("partners").permutation(problem.k)
-        first, second, lone = order[:pairs], order[pairs : 2 * pairs], order[2 * pairs :]
-        a = seed.stream("a").signed(int(settings["a"]), shapes["a"])
-        b = seed.stream("b").signed(max(1, int(settings["b"]) - 1), shapes["b"])
-        b += np.sign(b) * np.int32(int(settings["b"]) > 1)  # no unit: y less a unit of its sign is not zero
-        along_a = a if problem.transpose_a else np.swapaxes(a, -1, -2)
+        lone = int(seed.stream("lone").below(problem.k, ())[()]) if problem.k % 2 else -1
+        order = np.delete(np.arange(problem.k), [lone] if lone >= 0 else [])
+        turn = int(seed.stream("partners").below(max(pairs, 1), ())[()])
+        first, second = order[:pairs], np.roll(order[pairs:], turn)
+        signs = 1 - 2 * seed.stream("signs of k").below(2, (problem.k,))[:, None]
+        a, b = _upper(seed, "a", size, 1, shapes["a"]), _upper(seed, "b", large, 2, shapes["b"])
+        along_a = a if problem.transpose_a else np.swapaxes(a, -1, -2)  # (..., k, rows)
         along_b = np.swapaxes(b, -1, -2) if problem.transpose_b else b
+        for name, along in (("rows", along_a), ("columns", along_b)):
+            signs_across = 1 - 2 * seed.stream(f"signs of {name}").below(2, along.shape[-1:])
+            along[...] *= signs[: along.shape[-2]] * signs_across
         if along_a.shape[-2] == problem.k:
             along_a[..., second, :] = along_a[..., first, :]
-        if along_b.shape[-2] == problem.k and pairs:
-            along_b[..., second, :] = self._rest(problem, settings, seed, along_b[..., first, :])
-            along_b[..., lone, :] = np.sign(along_b[..., lone, :])
+        if along_b.shape[-2] == problem.k:
+            chosen = seed.stream("rows of e").permutation(pairs) < int(settings["nonzero"])
+            y = along_b[..., first, :]
+            e = np.sign(y) * chosen[:, None]  # of y's sign, so that e - y is no larger than y
+            y = np.where(chosen[:, None], y, y << shift)
+            along_b[..., first, :] = y
+            along_b[..., second, :] = e - y
+            if lone >= 0:
+                along_b[..., lone, :] = np.sign(along_b[..., lone, :])
         return {"a": a, "b": b} | sizing.draw_epilogue(problem, seed, shapes, magnitude=_EPILOGUE)
-
-    @staticmethod
-    def _rest(problem: Matmul, settings: Settings, seed: Seed, y: Array) -> Array:
-        """E - y: e is ±1 in so many rows, with the sign of y so that b does not grow, and zero in the others."""
-        del problem
-        rows, nonzero = y.shape[-2], int(settings["nonzero"])
-        chosen = seed.stream("rows of e").permutation(rows)[:nonzero]
-        e = np.zeros_like(y)
-        e[..., chosen, :] = np.sign(y[..., chosen, :])
-        return e - y
 
     def detection(self, problem: Matmul, settings: Settings) -> float:
         """None is claimed: a fault that treats partners alike can escape every trial."""
         del problem, settings
         return 0.0
+
+
+def _upper(seed: Seed, name: str, most: int, least: int, shape: Shape) -> Array:
+    """Integers from the last eighth up to *most*, none below *least* unless *most* is."""
+    low = max(min(least, most), most - max(1, most // 8))
+    return low + seed.stream(name).below(most - low + 1, shape)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zeroulp.exactness import Lattice, dyadic
+from zeroulp.exactness import Lattice, certify, dyadic
 from zeroulp.probes import sizing
 from zeroulp.probes.base import Options, Settings, register
 from zeroulp.probes.scaling import widest, with_spreads
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 _EPILOGUE = 1
 _SPREAD = 40  # binary places
+_WIDEST = 80  # binary places along k alone
+_SPLIT_BITS = 12  # operands of so many bits or more may be multiplied in parts, rounded to nearest
+_TOP = 60  # an exponent beyond any but the widest formats
 
 
 @register
@@ -46,34 +49,41 @@ class OneHot:
         The lone operand is a, then b; each time one of the two has its full significand.
 
         Its partner has as many bits as the budget leaves, or none but the leading one: a power of two.
+        In every other variant powers of two are along k only, as large as the ranges allow: products near
+        one, of numbers that are not. The third lies in the last octave of the output's range. With
+        ``options.width``, one operand has so many bits, near one, and the other is a power of two.
         """
-        found = []
-        for lone in ("a", "b"):
-            for full in ("a", "b"):
-                settings = self._settings(problem, lone, full, declared=options.declared)
-                found.append(
-                    widest(
-                        problem,
-                        settings,
-                        lambda s: with_spreads(self.family(problem, s), s),
-                        most=_SPREAD,
-                        inner=True,
-                    )
-                )
-        return [found[0], found[3], found[1], found[2]]
+        if options.width is not None:
+            return [self._settings(problem, lone, full, options) for full, lone in ("ab", "ba")]
+        found = [self._settings(problem, lone, full, options) for lone in "ab" for full in "ab"]
+        if not options.plain:
+            ways = (self._scaled, self._scaled, self._scaled_along_k, self._scaled_along_k)
+            found = [way(problem, settings) for way, settings in zip(ways, found, strict=True)]
+        top = [] if problem.out_format.is_integer or options.plain else [self._at_the_top(problem, options)]
+        return [found[0], found[3], *top, found[1], found[2]]
+
+    def _scaled_along_k(self, problem: Matmul, settings: Settings) -> Settings:
+        """With powers of two along k, mostly near the ends of what the ranges allow."""
+        low, high = 0, _WIDEST
+        while low < high:
+            middle = (low + high + 1) // 2
+            family = with_spreads(self.family(problem, settings), {"inner": middle})
+            low, high = (middle, high) if certify(problem, family, declared=True).holds else (low, middle - 1)
+        return {**settings, "inner": low, "ends": True} if low else settings
+
+    def _scaled(self, problem: Matmul, settings: Settings) -> Settings:
+        """With powers of two along rows, columns and k, as far as the ranges allow."""
+        return widest(problem, settings, lambda s: with_spreads(self.family(problem, s), s), most=_SPREAD, inner=True)
 
     def family(self, problem: Matmul, settings: Settings) -> Family:
         """Integers with the leading bit set; one product to an output."""
-        a = _lattice(int(settings["a_width"]), int(settings["a_exponent"]))
-        b = _lattice(int(settings["b_width"]), int(settings["b_exponent"]))
+        a, b = (_lattice(_most(settings, name), int(settings[f"{name}_exponent"])) for name in "ab")
         return sizing.family(problem, a, b, 1, epilogue=_EPILOGUE)
 
-    def draw(
-        self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]
-    ) -> dict[str, Array]:
+    def draw(self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]) -> dict[str, Array]:
         """Both operands; which k is left in each row or column goes through a random order of all."""
         drawn: dict[str, Array] = {
-            name: _significands(seed.stream(name), int(settings[f"{name}_width"]), shapes[name]) for name in ("a", "b")
+            name: _significands(seed.stream(name), _most(settings, name), shapes[name]) for name in ("a", "b")
         }
         lone = str(settings["lone"])
         transposed = problem.transpose_a if lone == "a" else not problem.transpose_b
@@ -91,24 +101,49 @@ class OneHot:
         return 0.0
 
     @staticmethod
-    def _settings(problem: Matmul, lone: str, full: str, *, declared: bool) -> Settings:
-        room = sizing.room_for_products(problem, declared=declared, epilogue=_EPILOGUE)
+    def _settings(problem: Matmul, lone: str, full: str, options: Options) -> Settings:
+        room = sizing.room_for_products(problem, declared=options.declared, epilogue=_EPILOGUE)
         bits = max(1, room.bit_length() - 1)
         formats = {"a": problem.a_format, "b": problem.b_format}
         other = "b" if full == "a" else "a"
-        widths = {full: min(_widest(formats[full]), bits)}
-        widths[other] = max(1, min(_widest(formats[other]), bits - widths[full]))
+        widths = {full: min(_widest(formats[full]), bits, options.width or bits)}
+        widths[other] = max(1, min(_widest(formats[other]), bits - widths[full])) if options.width is None else 1
         alpha = max(1, abs(dyadic(problem.alpha)[0]))
         reach = 2 ** (widths["a"] + widths["b"]) * alpha + sizing.epilogue_size(problem, _EPILOGUE)
         sizes = 2 ** widths["a"] - 1, 2 ** widths["b"] - 1
         lone_product = problem.beta == 0 and problem.bias is None
         least = 2 ** (widths["a"] + widths["b"] - 2) if lone_product else 1
-        a, b = sizing.place(problem, sizes, None, reach, least=least)
+        near_one = (1 - widths["a"], 1 - widths["b"]) if options.plain or options.width is not None else None
+        a, b = sizing.place(problem, sizes, near_one, reach, least=least)
         return {"lone": lone, "a_width": widths["a"], "b_width": widths["b"], "a_exponent": a, "b_exponent": b}
 
+    @staticmethod
+    def _at_the_top(problem: Matmul, options: Options) -> Settings:
+        """
+        Significands of a against powers of two: products in the last octave of the output's range.
 
-def _lattice(width: int, exponent: int) -> Lattice:
-    return Lattice(2**width - 1, exponent, least=2 ** (width - 1))
+        One octave lower for operands that are wide enough to be split: the leading part of a number
+        can be larger than the number, and its product must not overflow.
+        """
+        out = problem.out_format
+        room = sizing.room_for_products(problem, declared=options.declared, epilogue=_EPILOGUE)
+        width = max(1, min(_widest(problem.a_format), out.precision, room.bit_length() - 1))
+        most = min(2**width - 1, out.max_significand >> (out.precision - width))
+        alpha = max(1, abs(dyadic(problem.alpha)[0]))
+        octaves = 2 if problem.a_format.precision >= _SPLIT_BITS else 1  # a part may be larger than the whole
+        reach = octaves * most * alpha + sizing.epilogue_size(problem, _EPILOGUE)
+        least = 2 ** (width - 1) if problem.beta == 0 and problem.bias is None else 1
+        a, b = sizing.place(problem, (most, 1), (_TOP, _TOP), reach, least=least)
+        return {"lone": "b", "a_width": width, "b_width": 1, "a_exponent": a, "b_exponent": b, "a_most": most}
+
+
+def _most(settings: Settings, name: str) -> int:
+    """The largest significand of an operand, as an integer."""
+    return int(settings.get(f"{name}_most", 2 ** int(settings[f"{name}_width"]) - 1))
+
+
+def _lattice(most: int, exponent: int) -> Lattice:
+    return Lattice(most, exponent, least=1 << (most.bit_length() - 1))
 
 
 def _widest(format_: Format) -> int:
@@ -117,10 +152,12 @@ def _widest(format_: Format) -> int:
     return width if 2**width - 1 <= format_.exact_integer_limit else width - 1
 
 
-def _significands(stream: Stream, width: int, shape: Shape) -> Array:
-    """Integers in ±[2**(width-1), 2**width): all patterns of *width* bits with the leading one set."""
+def _significands(stream: Stream, most: int, shape: Shape) -> Array:
+    """Integers up to ±*most* with as many bits as that: all patterns with the leading bit set."""
+    half = 1 << (most.bit_length() - 1)
     sign = 1 - 2 * stream.below(2, shape).astype(np.int64)
-    low = stream.below(1 << min(width - 1, 30), shape).astype(np.int64)
-    if width > 31:
-        low = (stream.below(1 << (width - 31), shape).astype(np.int64) << 30) | low
-    return sign * ((1 << (width - 1)) + low)
+    if most < 2**31:
+        return sign * (half + stream.below(most - half + 1, shape).astype(np.int64))
+    low = stream.below(1 << 30, shape).astype(np.int64)  # wider ones are all the integers of their width
+    high = stream.below(half >> 30, shape).astype(np.int64)
+    return sign * (half + ((high << 30) | low))

@@ -67,7 +67,16 @@ def draw_scales(problem: Matmul, settings: Settings, seed: Seed) -> Scales | Non
         axis: seed.stream(f"exponents of {axis}").below(2 * spread + 1, (lengths[axis],)) - spread
         for axis, spread in spreads.items()
     }
+    if settings.get("ends"):
+        drawn["inner"] = _near_the_ends(seed, spreads["inner"], problem.k)
     return Scales(**drawn)
+
+
+def _near_the_ends(seed: Seed, spread: int, length: int) -> Array:
+    """Exponents from -spread to spread of which six in ten lie in the outer quarters."""
+    share = seed.stream("exponents of inner").below(2**15, (length,)).astype(np.int64)
+    sign = 1 - 2 * seed.stream("signs of inner").below(2, (length,)).astype(np.int64)
+    return np.asarray(sign * (spread - (spread * share**3 >> 45)))
 
 
 def family_of(problem: Matmul, probe: str, settings: Settings) -> Family:

@@ -1,14 +1,17 @@
 """
-Zeros and repetitions, placed where shortcuts look.
+Zeros, repetitions and outliers, placed where shortcuts look.
 
-Tiles with one non-zero anywhere but first, rows of zeros, rows that begin alike.
+Tiles with one non-zero anywhere but first, rows of zeros, rows that begin alike, one product that
+outweighs all others.
 
-A kernel that skips what it takes for zero, or merges what it takes for equal, by looking at a
-first element, a first row or a norm, is right on dense inputs and wrong on these.
+A kernel that skips what it takes for zero, merges what it takes for equal, or leaves out what it
+takes for negligible, by looking at a first element, a first row or a norm, is right on dense
+inputs and wrong on these.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,28 +31,47 @@ if TYPE_CHECKING:
 
 _EPILOGUE = 2
 _MOST = 8
+_VISIBLE = 4  # the sum of the small products is this many units in the last place, or more
+_LARGEST = 2**30  # elements are drawn as int32
+_OUTWEIGHS = 16  # a product that is fewer times the others does not stand out
 
 
 @register
 class Sparse:
-    """Signed integers: few of them in one operand, rows (columns) that begin alike in the other."""
+    """Signed integers: few of them in one operand, rows (columns) that begin alike in the other; or one large k."""
 
     name = "sparse"
-    purpose = "tiles with a lone non-zero, zero rows, rows that begin alike: skipping and merging by a glance"
+    purpose = "lone non-zeros, zero rows, rows that begin alike, one large product: shortcuts by a glance"
     sees = ("value-dependent", "reward-hack", "scheduler")
 
     def variants(self, problem: Matmul, options: Options) -> list[Settings]:
-        """Lone elements in a and columns of b that begin alike, then the other way round."""
-        room = sizing.room_for_products(problem, declared=options.declared, epilogue=_EPILOGUE)
+        """Lone elements in a and columns of b that begin alike, then the other way round; then one large product."""
         limits = sizing.integer_limit(problem.a_format), sizing.integer_limit(problem.b_format)
-        share = max(1, room // max(problem.k, 1))
+        share = self._share(problem, options)
         a = max(1, min(_MOST, limits[0], share))
         b = max(1, min(_MOST, limits[1], share // a))
+        found = [self._settings(problem, a, b, patterns) for patterns in (("lone", "alike"), ("alike", "lone"))]
+        largest = share
+        if not problem.out_format.is_integer:  # the small ones together must not vanish in the last rounding
+            largest = min(share, 2**problem.out_format.precision * problem.k // _VISIBLE)
+        a = max(1, min(limits[0], largest, _LARGEST))
+        b = max(1, min(limits[1], largest // a, _LARGEST))
+        if problem.k > 1 and a * b >= _OUTWEIGHS:
+            found.append(self._settings(problem, a, b, ("outlier", "outlier")))
+        return found
+
+    @staticmethod
+    def _share(problem: Matmul, options: Options) -> int:
+        """The largest product that every k can have within the budget."""
+        room = sizing.room_for_products(problem, declared=options.declared, epilogue=_EPILOGUE)
+        return max(1, room // max(problem.k, 1))
+
+    @staticmethod
+    def _settings(problem: Matmul, a: int, b: int, patterns: tuple[str, str]) -> Settings:
         reach = problem.k * a * b * max(1, abs(dyadic(problem.alpha)[0])) + sizing.epilogue_size(problem, _EPILOGUE)
         exponents = sizing.place(problem, (a, b), (0, 0), reach)
         sizes: Settings = {"a": a, "b": b, "a_exponent": exponents[0], "b_exponent": exponents[1]}
-        patterns = ("lone", "alike")
-        return [{**sizes, "a_pattern": a, "b_pattern": b} for a, b in (patterns, patterns[::-1])]
+        return {**sizes, "a_pattern": patterns[0], "b_pattern": patterns[1]}
 
     def family(self, problem: Matmul, settings: Settings) -> Family:
         """Integers up to the sizes."""
@@ -57,17 +79,14 @@ class Sparse:
         b = Lattice(int(settings["b"]), int(settings["b_exponent"]))
         return sizing.family(problem, a, b, problem.k, epilogue=_EPILOGUE)
 
-    def draw(
-        self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]
-    ) -> dict[str, Array]:
-        """Both operands, one of them thinned, the other repeated."""
+    def draw(self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]) -> dict[str, Array]:
+        """Both operands, each after its pattern."""
         drawn: dict[str, Array] = {
             name: seed.stream(name).signed(int(settings[name]), shapes[name]) for name in ("a", "b")
         }
         for side, transposed in (("a", problem.transpose_a), ("b", not problem.transpose_b)):
             along = np.swapaxes(drawn[side], -1, -2) if transposed else drawn[side]  # (..., rows, k)
-            place = _lone if settings[f"{side}_pattern"] == "lone" else _alike
-            place(along, seed)
+            _PATTERNS[str(settings[f"{side}_pattern"])](along, seed)
         return drawn | sizing.draw_epilogue(problem, seed, shapes, magnitude=_EPILOGUE)
 
     def detection(self, problem: Matmul, settings: Settings) -> float:
@@ -77,14 +96,22 @@ class Sparse:
 
 
 def _lone(rows: Array, seed: Seed) -> None:
-    """Zeros but for one element in twelve, none of them in the first row or column; every fifth row zero."""
-    keep = seed.stream("places").chosen(1 / 12, rows.shape)
+    """
+    Zeros but for a few, none of them in the first row or column.
+
+    Every fourth row has an eighth of its elements, which is more than a few, and the others hardly
+    any, so that fewer than a tenth are not zero in all; of the others every fifth is zero.
+    """
+    several = np.arange(rows.shape[-2])[:, None] % 4 == 1
+    order = np.argsort(seed.stream("several").below(2**31, rows.shape), axis=-1, kind="stable")
+    keep = np.where(several, order < math.ceil(rows.shape[-1] / 8), seed.stream("places").chosen(1 / 64, rows.shape))
     if rows.shape[-1] > 1:
         keep[..., 0] = False
         keep[..., -1] |= seed.stream("ends").chosen(1 / 2, rows.shape[:-1])
     if rows.shape[-2] > 1:
         keep[..., 0, :] = False
-        keep[..., seed.stream("zero rows").chosen(1 / 5, rows.shape[-2:-1]), :] = False
+        empty = seed.stream("zero rows").chosen(1 / 5, rows.shape[-2:-1])
+        keep[..., empty & ~several[:, 0], :] = False
     rows[...] = np.where(keep, rows, 0)
 
 
@@ -97,3 +124,20 @@ def _alike(rows: Array, seed: Seed) -> None:
     own[..., :half] = False
     own[..., -1] |= seed.stream("ends").chosen(1 / 2, rows.shape[:-1])
     rows[...] = np.where(own, rows, rows[..., :1, :])
+
+
+def _outlier(rows: Array, seed: Seed) -> None:
+    """
+    Units but for one large k, the same for all rows; all products of an output have one sign.
+
+    Signs of rows are drawn apart for each operand, those along k for both together.
+    """
+    signs = 1 - 2 * seed.stream("signs of k").below(2, rows.shape[-1:])
+    large = np.abs(rows)
+    large = np.maximum(large, large.max(initial=1) // 2)
+    chosen = int(seed.stream("large k").below(rows.shape[-1], ())[()])
+    rows[...] = np.sign(rows[..., :1]) * signs
+    rows[..., chosen] *= large[..., chosen]
+
+
+_PATTERNS = {"lone": _lone, "alike": _alike, "outlier": _outlier}

@@ -32,12 +32,18 @@ _EPILOGUE = 2
 _NARROWEST = 3  # significant bits below which an odd integer is no longer wide
 _SPREAD = 6  # binary places
 _TOP = 60  # an exponent beyond any but the widest formats
+_SMALL_INTEGER_BITS = 16
 _MOST = 2**30  # span of the small integers: they are drawn as int32
 
 
 @register
 class Wide:
-    """Odd integers of ``width`` bits on one ``side`` against {±1, ..., ±span}; ``alike``: no signs."""
+    """
+    Odd integers of ``width`` bits on one ``side`` against {±1, ..., ±span}.
+
+    ``alike``: no signs, and sums near the budget. ``lowest``: integers of one sign down to the
+    smallest of their format, -128 in 8 bits, so that sums come near the largest possible one.
+    """
 
     name = "wide"
     purpose = "full significands that fill the accumulator: narrow accumulators, cut operands, rounding"
@@ -68,27 +74,30 @@ class Wide:
         """With powers of two along rows, columns and k, as far as the ranges allow."""
         if options.plain:
             return settings
-        return widest(
-            problem, settings, lambda s: with_spreads(self.family(problem, s), s), most=_SPREAD, inner=True
-        )
+        return widest(problem, settings, lambda s: with_spreads(self.family(problem, s), s), most=_SPREAD, inner=True)
 
     def family(self, problem: Matmul, settings: Settings) -> Family:
         """Lattices of the wide and the narrow operand."""
+        if settings.get("lowest"):
+            lowest = [Lattice(f.max_significand + 1, to_lowest=True) for f in (problem.a_format, problem.b_format)]
+            return sizing.family(problem, lowest[0], lowest[1], int(settings["terms"]), epilogue=_EPILOGUE)
         wide = Lattice(2 ** int(settings["width"]) - 1, int(settings["wide_exponent"]))
         narrow = Lattice(int(settings["span"]), int(settings["span_exponent"]))
         a, b = (wide, narrow) if settings["side"] == "a" else (narrow, wide)
         return sizing.family(problem, a, b, int(settings["terms"]), epilogue=_EPILOGUE)
 
-    def draw(
-        self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]
-    ) -> dict[str, Array]:
+    def draw(self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]) -> dict[str, Array]:
         """Odd integers with the leading bit set and a random sign; small integers without zero."""
         width, span, alike = int(settings["width"]), int(settings["span"]), bool(settings["alike"])
         drawn: dict[str, Array] = {}
         for name in ("a", "b"):
             stream = seed.stream(name)
             is_wide = name == settings["side"]
-            if alike:
+            if settings.get("lowest"):
+                format_ = problem.a_format if name == "a" else problem.b_format
+                along_k = problem.transpose_a if name == "a" else not problem.transpose_b  # the first of two axes is k
+                drawn[name] = -_from_the_top(stream, format_.max_significand + 1, shapes[name], -1 if along_k else -2)
+            elif alike:
                 drawn[name] = _upper_half(stream, 2**width - 1 if is_wide else span, shapes[name])
             else:
                 drawn[name] = _odd(stream, width, shapes[name]) if is_wide else stream.signed(span, shapes[name])
@@ -99,6 +108,8 @@ class Wide:
 
     def detection(self, problem: Matmul, settings: Settings) -> float:
         """As for ``signed`` where no result can round; otherwise no bound is claimed."""
+        if settings.get("lowest"):
+            return 0.0
         width, span, terms = int(settings["width"]), int(settings["span"]), int(settings["terms"])
         size = terms * (2**width - 1) * span * max(1, abs(dyadic(problem.alpha)[0]))
         if size + sizing.epilogue_size(problem, _EPILOGUE) > problem.out_format.exact_integer_limit:
@@ -134,15 +145,25 @@ class Wide:
         preferred = (_TOP, _TOP) if at_the_top else (near_one[0], near_one[1])
         a, b = sizing.place(problem, sizes, preferred, reach)
         wide_exponent, span_exponent = (a, b) if side == "a" else (b, a)
+        lowest = alike and options.width is None and options.bits is None and _has_room_for_lowest(problem, terms, room)
         return {
             "side": side,
             "alike": alike,
+            **({"lowest": True} if lowest else {}),
             "width": width,
             "span": span,
             "terms": terms,
             "wide_exponent": wide_exponent,
             "span_exponent": span_exponent,
         }
+
+
+def _has_room_for_lowest(problem: Matmul, terms: int, room: int) -> bool:
+    """Whether all k products of the smallest integers of both formats fit the budget."""
+    a, b = problem.a_format, problem.b_format
+    if not (a.is_integer and b.is_integer and max(a.bits, b.bits) <= _SMALL_INTEGER_BITS):
+        return False
+    return terms == problem.k and terms * (a.max_significand + 1) * (b.max_significand + 1) <= room
 
 
 def _full_width(format_: Format) -> int:
@@ -163,3 +184,11 @@ def _upper_half(stream: Stream, most: int, shape: Shape) -> Array:
     """Integers from the upper half of 1 to *most*: sums of them exceed half the budget that they are sized for."""
     low = most - most // 2
     return low + stream.below(most - low + 1, shape)
+
+
+def _from_the_top(stream: Stream, most: int, shape: Shape, axis: int) -> Array:
+    """Integers up to *most*: along *axis* in turn from its last sixteenth and from its upper half."""
+    low = np.where(np.arange(shape[axis]) % 2 == 0, most - most // 16, most - most // 2)
+    low = low[:, None] if axis == -2 else low
+    drawn = low + ((most + 1 - low) * stream.below(2**16, shape).astype(np.int64) >> 16)
+    return np.asarray(drawn.astype(np.int32))

@@ -6,6 +6,7 @@ import dataclasses
 import math
 import operator
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from typing import Any
 
 from zeroulp.errors import ProblemError
@@ -173,27 +174,27 @@ class Matmul:
                     do="choose a layout without stride 0 for out",
                 )
 
-    @property
+    @cached_property
     def contract(self) -> Contract:
         """The contract's clauses."""
         return Contract(**{name: getattr(self, name) for name in _CLAUSES})
 
-    @property
+    @cached_property
     def a_format(self) -> Format:
         """Format of a."""
         return format_named(self.a)
 
-    @property
+    @cached_property
     def b_format(self) -> Format:
         """Format of b."""
         return format_named(self.b)
 
-    @property
+    @cached_property
     def out_format(self) -> Format:
         """Format of the output."""
         return format_named(self.out)
 
-    @property
+    @cached_property
     def operands(self) -> tuple[Operand, ...]:
         """The inputs, in the order of the kernel's arguments."""
         a = (self.k, self.m) if self.transpose_a else (self.m, self.k)
@@ -208,7 +209,7 @@ class Matmul:
             operands.append(Operand("bias", format_named(self.bias), (self.n,)))
         return tuple(operands)
 
-    @property
+    @cached_property
     def output(self) -> Operand:
         """The output."""
         return Operand("out", self.out_format, (*self.batch, self.m, self.n))
