@@ -12,6 +12,7 @@ References:
 
 from __future__ import annotations
 
+import functools
 from typing import Any, TypeAlias
 
 import ml_dtypes
@@ -29,7 +30,12 @@ _CHUNK = 1 << 20  # elements rounded at a time: the temporaries stay in cache an
 
 def storage_dtype(format_: Format) -> np.dtype[Any]:
     """The numpy (or ml_dtypes) dtype that arrays of this format have."""
-    name = format_.storage_name
+    return dtype_named(format_.storage_name)
+
+
+@functools.cache
+def dtype_named(name: str) -> np.dtype[Any]:
+    """The numpy (or ml_dtypes) dtype with this *name*."""
     return np.dtype(getattr(ml_dtypes, name, None) or name)
 
 

@@ -46,7 +46,7 @@ def test_expected_results_are_exact_sums_rounded_once(problem, seed):
         return
     for trial in make_plan(problem, trials=2).trials:
         inputs = draw_inputs(problem, trial, seed)
-        expected = inputs.expected(problem)
+        expected = inputs.expected
         value = {
             o.name: np.broadcast_to(encoding.decode(inputs.codes[o.name], o.format), o.shape) for o in problem.operands
         }

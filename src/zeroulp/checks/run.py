@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from zeroulp.checks.bench import Bench, Observation, block_size
 from zeroulp.checks.environment import describe_environment
-from zeroulp.checks.inputs import digest
 from zeroulp.checks.naming import name_difference, name_repetition
 from zeroulp.checks.target import can_be_found
 from zeroulp.errors import KernelError, UsageError
@@ -116,8 +115,9 @@ class Run:
 
     def _record(self, trial: Trial, seen: Observation) -> None:
         if seen.outcome is not None:
-            here = True if seen.expected.compared is None else seen.expected.compared
-            self.compared = here | self.compared
+            partly = seen.outcome.compared < seen.outcome.elements
+            here = seen.inputs.expected.compared if partly else None
+            self.compared = (True if here is None else here) | self.compared
         record = TrialRecord(
             index=trial.index,
             probe=trial.probe,
@@ -126,10 +126,10 @@ class Run:
             based_on=trial.based_on,
             changed=trial.changed,
             moved=trial.moved,
-            calls=len(seen.poison),
+            calls=len(seen.poisons),
             certificate=trial.certificate,
-            digest=digest(seen.inputs, seen.expected),
-            share_compared=seen.expected.share_compared,
+            digest=seen.digest,
+            share_compared=seen.share_compared,
             outcome=seen.outcome,
         )
         self.records.append(record)

@@ -7,20 +7,22 @@ an entry in `FRAMEWORKS`, with a `Device` of its own if its arrays may live on o
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import ctypes
-import dis
 import importlib
+import pickle
 import sys
 from dataclasses import dataclass
-from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
 
-from zeroulp.errors import KernelResultError, UsageError
-from zeroulp.kernels.device import spans
+from zeroulp.arrays import arrays_of
+from zeroulp.errors import KernelRaisedError, KernelResultError, UsageError
+from zeroulp.kernels.detect import framework_of
+from zeroulp.kernels.device import Returned, spans
 from zeroulp.kernels.python import call_guarded
 
 if TYPE_CHECKING:
@@ -148,7 +150,51 @@ class TorchDevice:
     def __init__(self, torch: Any, device: Any, block: Array) -> None:
         self._torch, self._device, self._host = torch, device, block
         self._stream = self._current_stream()
-        self._block = torch.zeros(-(-len(block) // 64) * 64, dtype=torch.uint8, device=device)
+        self._own: Any = None
+
+    @property
+    def _block(self) -> Any:
+        if self._own is None:
+            size = -(-len(self._host) // 64) * 64
+            self._own = self._do(self._torch.zeros, size, dtype=self._torch.uint8, device=self._device)
+        return self._own
+
+    @property
+    def resident(self) -> Any:
+        """The block on the device, which can be worked on there."""
+        return self._block
+
+    def share(self) -> str:
+        """The block in words that `adopt` understands, in another process of this machine. Raises RuntimeError."""
+        reductions = importlib.import_module("torch.multiprocessing.reductions")
+        return base64.b64encode(pickle.dumps(reductions.reduce_tensor(self._block))).decode()
+
+    def adopt(self, text: str) -> None:
+        """Use the block of another process. Raises RuntimeError if the device does not share memory."""
+        rebuild, arguments = pickle.loads(base64.b64decode(text))  # noqa: S301  (it comes from our own parent)
+        self._own = rebuild(*arguments)
+
+    def describe(self, result: Any, output: Region, seconds: float) -> Returned:
+        """A result as plain facts, with a copy of its encodings on the device; made in the order of the stream."""
+        name, shape = str(result.dtype).removeprefix("torch."), tuple(result.shape)
+        codes = None
+        if name == output.dtype.name and shape == output.shape and result.layout == self._torch.strided:
+            arrays = arrays_of(self._block)
+            codes = self._do(lambda: arrays.codes(arrays.copy(result)))
+        return Returned(name, shape, codes, seconds)
+
+    @contextlib.contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Its stream is the current one, and its errors are those of the kernel before."""
+        with self.active():
+            try:
+                yield
+            except self._torch.cuda.OutOfMemoryError as error:
+                do = "free memory on the device, choose a smaller problem, or a smaller workspace"
+                raise UsageError("the device has not enough memory for the check", why=str(error), do=do) from error
+            except RuntimeError as error:
+                text = str(error).strip().partition("\n")[0]
+                raise KernelRaisedError(f"the device failed after the kernel was called: {text}") from error
 
     def upload(self, regions: Sequence[Region]) -> None:
         """Bring these regions there as they are on the host, guards included."""
@@ -270,6 +316,25 @@ FRAMEWORKS: dict[str, Framework] = {
 }
 
 
+def device_named(name: str, framework: str | None, block: Array) -> Device | None:
+    """
+    A device of its own for arrays in a copy of *block*; None for ``"cpu"``.
+
+    Args:
+        name: Of the device.
+        framework: Whose arrays live there; None: of the first framework that has devices.
+        block: The host's block.
+
+    Raises:
+        UsageError: If there is no such device, or the framework has none.
+    """
+    able = [other for other in FRAMEWORKS.values() if other.attach is not None]
+    chosen = framework_named(framework) if framework else able[0]
+    if name == "cpu" or chosen.attach is None:
+        return None
+    return chosen.attach(name, block)
+
+
 def framework_named(name: str) -> Framework:
     """The framework called *name*. Raises UsageError if it is not supported."""
     if name not in FRAMEWORKS:
@@ -294,75 +359,6 @@ def framework_for(name: str | None, function: Callable[..., Any], device: str) -
     if name is None:  # it names no library, as lambda a, b: a @ b
         return FRAMEWORKS[able[0]]
     raise UsageError(f"{name} has no arrays on {device!r}", do=f"choose framework {' or '.join(able)}, or device 'cpu'")
-
-
-def framework_of(function: Callable[..., Any]) -> str:
-    """
-    What a function eats, by the modules it refers to.
-
-    It is torch for one that uses PyTorch or Triton, jax for one that uses JAX and not NumPy, else numpy.
-    Names in the function's own code count before names elsewhere in its module.
-    """
-    target = _innermost(function)
-    module = sys.modules.get(getattr(target, "__module__", "") or "")
-    names = getattr(target, "__globals__", None) or vars(module or ModuleType("none"))
-    code = getattr(target, "__code__", None)
-    own = {_top(target), _top(type(target))}
-    if code is not None:
-        own = {_top(names.get(name)) for name in _names_in(code)} | set(_imports_in(code))
-        own |= {_top(value) for value in _enclosed(target)}
-    for used in (own, {_top(value) for value in list(names.values())}):
-        if "torch" in used or "triton" in used:
-            return "torch"
-        if "numpy" in used:
-            return "numpy"
-        if "jax" in used:
-            return "jax"
-    return "numpy"
-
-
-def _top(value: Any) -> str:
-    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-    return str(name or "").partition(".")[0]
-
-
-def _innermost(function: Any) -> Any:
-    """The plain function behind decorators, partial applications, methods and objects that can be called."""
-    for _ in range(10):  # a chain that is longer, or circular, is left as it is
-        for name in ("fn", "func", "__wrapped__", "__func__"):
-            inner = getattr(function, name, None)
-            if callable(inner):
-                break
-        else:
-            inner = vars(type(function)).get("__call__")  # an object of the user's own class
-            if not isinstance(inner, FunctionType):
-                return function
-        function = inner
-    return function
-
-
-def _enclosed(function: Any) -> Iterator[Any]:
-    """What a closure holds on to."""
-    for cell in getattr(function, "__closure__", None) or ():
-        with contextlib.suppress(ValueError):  # a variable that was never set
-            yield cell.cell_contents
-
-
-def _imports_in(code: CodeType) -> Iterator[str]:
-    """Top modules that a function imports when it is called."""
-    for instruction in dis.get_instructions(code):
-        if instruction.opname == "IMPORT_NAME":
-            yield str(instruction.argval).partition(".")[0]
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _imports_in(constant)
-
-
-def _names_in(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names_in(constant)
 
 
 def versions(framework: str) -> dict[str, str]:

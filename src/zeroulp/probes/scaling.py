@@ -56,6 +56,14 @@ class Scales:
             return self.columns
         return np.asarray(self.rows[:, None] + self.columns[None, :])
 
+    def along(self, name: str, problem: Matmul) -> tuple[Array | None, Array]:
+        """Exponents along the last two axes of an operand (or of ``"out"``) as it is stored, which add up."""
+        if name == "a":
+            return (self.inner, self.rows) if problem.transpose_a else (self.rows, self.inner)
+        if name == "b":
+            return (self.columns, -self.inner) if problem.transpose_b else (-self.inner, self.columns)
+        return (None if name == "bias" else self.rows), self.columns
+
 
 def draw_scales(problem: Matmul, settings: Settings, seed: Seed) -> Scales | None:
     """The exponents of a trial with these *settings*; None if it is not scaled."""

@@ -10,6 +10,7 @@ and operands split into parts turn an infinity into NaN, so this probe is used o
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,12 +21,10 @@ from zeroulp.probes import sizing
 from zeroulp.probes.base import Options, Settings, register
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from zeroulp.draw import Seed
-    from zeroulp.encoding import Array
     from zeroulp.exactness import Family
     from zeroulp.formats import Format
+    from zeroulp.probes.base import Elements
     from zeroulp.problem import Matmul
     from zeroulp.problem.layout import Shape
 
@@ -60,20 +59,18 @@ class Specials:
         a, b = Lattice(1, int(settings["a_exponent"])), Lattice(1, int(settings["b_exponent"]))
         return sizing.family(problem, a, b, problem.k, epilogue=_EPILOGUE)
 
-    def draw(
-        self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]
-    ) -> dict[str, Array]:
+    def elements(self, problem: Matmul, settings: Settings, seed: Seed, name: str) -> Elements:
         """±1 everywhere."""
-        del settings
-        drawn: dict[str, Array] = {name: seed.stream(name).signed(1, shapes[name]) for name in ("a", "b")}
-        return drawn | sizing.draw_epilogue(problem, seed, shapes, magnitude=_EPILOGUE)
+        del problem, settings
+        numbers = seed.field(name)
+        return lambda part: numbers.signed(1, part)
 
-    def overlay(self, problem: Matmul, settings: Settings, seed: Seed, codes: dict[str, Array]) -> dict[str, Array]:
-        """The same encodings with special ones at a few places of a and b, never in more than a third of the rows."""
-        formats = {"a": problem.a_format, "b": problem.b_format}
-        return codes | {
-            name: _place(codes[name], formats[name], str(settings["kind"]), seed, name) for name in ("a", "b")
-        }
+    def overlay(
+        self, problem: Matmul, settings: Settings, seed: Seed, name: str, shape: Shape
+    ) -> list[tuple[tuple[int, ...], int]]:
+        """Special elements at a few places, never in more than a third of the rows."""
+        format_ = problem.a_format if name == "a" else problem.b_format
+        return _places(shape, format_, str(settings["kind"]), seed, name)
 
     def detection(self, problem: Matmul, settings: Settings) -> float:
         """None is claimed."""
@@ -81,12 +78,12 @@ class Specials:
         return 0.0
 
 
-def _place(codes: Array, format_: Format, kind: str, seed: Seed, name: str) -> Array:
-    codes = codes.copy()
-    rows = codes.shape[-2] if codes.ndim > 1 else 1
-    count = min(_MOST, max(1, rows // 3), codes.size)
-    places = seed.stream(f"special places of {name}").permutation(codes.size)[:count]
+def _places(shape: Shape, format_: Format, kind: str, seed: Seed, name: str) -> list[tuple[tuple[int, ...], int]]:
+    """Where special elements stand, and their encodings as the bits of integers with sign."""
+    rows = shape[-2] if len(shape) > 1 else 1
+    count = min(_MOST, max(1, rows // 3), math.prod(shape))
+    places = seed.stream(f"special places of {name}").below(max(1, math.prod(shape)), (count,))
     values = {"nan": (np.nan,), "infinity": (np.inf, -np.inf)}[kind]
-    special = encoding.round_values(np.array([values[i % len(values)] for i in range(count)]), format_)
-    codes.reshape(-1)[places] = special
-    return codes
+    codes = encoding.round_values(np.array([values[i % len(values)] for i in range(count)]), format_)
+    found = zip(places, codes, strict=True)
+    return [(tuple(int(i) for i in np.unravel_index(int(place), shape)), int(code)) for place, code in found]

@@ -69,23 +69,41 @@ def expected_result(
         All arithmetic is on integers below 2^63; `encoding.round_integers` rounds once.
     """
     total = total_in_quanta(problem, family, certificate, integers)
-    format_ = problem.out_format
-    if exponent is None:
-        exponent = certificate.quantum_exponent
-    codes = encoding.round_integers(total, exponent, format_, saturate=problem.saturate)
-    compared = None
-    if family.masked:
+    moduli = None
+    if family.masked or problem.signed_zero == "strict":
         moduli = total_in_quanta(problem, family, certificate, integers, moduli=True)
-        compared = moduli <= certificate.budget
+    exponent = certificate.quantum_exponent if exponent is None else exponent
+    return expected_of_total(problem, certificate, total, exponent, moduli)
+
+
+def expected_of_total(
+    problem: Matmul,
+    certificate: Certificate,
+    total: NDArray[np.int64],
+    exponent: int | Array,
+    moduli: NDArray[np.int64] | None,
+) -> Expected:
+    """
+    Exact results as encodings, rounded once.
+
+    Args:
+        problem: Epilogue, contract and output format.
+        certificate: One that holds.
+        total: The exact results, in quanta.
+        exponent: Of the quantum: one for all, or one for each.
+        moduli: Sums of |terms|, in quanta; needed where the family is masked or the sign of zero counts.
+    """
+    codes = encoding.round_integers(total, exponent, problem.out_format, saturate=problem.saturate)
+    compared = moduli <= certificate.budget if certificate.masked and moduli is not None else None
     rounded = certificate.theorem == "round-once"
     also = None
     if rounded and problem.rounding == "ties-either":
         also = _neighbours(total, exponent, codes, problem)
     sign = None
-    if problem.signed_zero == "strict":
-        # a cancelled sum is +0; a negative alpha makes -0 of it if it comes last, and not if it comes first
-        settled = problem.replace(alpha=0.0) if problem.alpha < 0 else problem
-        sign = total_in_quanta(settled, family, certificate, integers, moduli=True) > 0
+    if problem.signed_zero == "strict" and moduli is not None:
+        sign = moduli > 0
+        if problem.alpha < 0:  # +0 times alpha is -0, but the sum of products that alpha was applied to is +0
+            sign &= total != 0
     return Expected(codes, also, compared, sign, rounded)
 
 

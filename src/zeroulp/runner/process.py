@@ -17,9 +17,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from zeroulp import encoding, memory
+from zeroulp import memory
+from zeroulp.arrays import arrays_of
 from zeroulp.errors import (
     KernelCrashedError,
     KernelError,
@@ -28,14 +27,18 @@ from zeroulp.errors import (
     KernelTimedOutError,
     UsageError,
 )
+from zeroulp.kernels.device import Returned
+from zeroulp.kernels.frameworks import device_named
+from zeroulp.kernels.load import is_library
 from zeroulp.kernels.python import printable
 from zeroulp.problem.layout import Layout
-from zeroulp.runner.base import Call, Returned, map_memory
+from zeroulp.runner.base import Call, map_memory
 from zeroulp.runner.messages import Channel, call_to_data
 
 if TYPE_CHECKING:
     from zeroulp.encoding import Array
     from zeroulp.kernels import KernelSpec
+    from zeroulp.kernels.device import Device
     from zeroulp.memory import Region
     from zeroulp.problem import Matmul
 
@@ -63,6 +66,7 @@ class WorkerProcess:
 
     isolation = "process"
     framework = ""
+    _device: Device | None = None
 
     def __init__(self, spec: KernelSpec, problem: Matmul, size_bytes: int, deadline_seconds: float) -> None:
         if not deadline_seconds > 0:
@@ -74,17 +78,19 @@ class WorkerProcess:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  (closed in close)
         self._shared = _shared_file(base + extra)
         try:
-            self.block: Array = map_memory(self._shared, base + extra)
+            self.block: Any = map_memory(self._shared, base + extra)
             self._start(base + extra)
         except BaseException:
             os.close(self._shared)
             self._log.close()
             raise
         try:
-            answer = self._ask(
-                {"kernel": spec.to_dict(), "problem": problem.to_dict()}, max(deadline_seconds, _LOADING_SECONDS)
-            )
+            device, shared = _on_device(spec, self.block)
+            first = {"kernel": spec.to_dict(), "problem": problem.to_dict(), "shared": shared}
+            answer = self._ask(first, max(deadline_seconds, _LOADING_SECONDS))
             self.framework = str(answer.get("framework", "unknown"))
+            if device is not None and answer.get("resident") is True:
+                self._device, self.block = device, device.resident
         except BaseException:
             self.close()
             raise
@@ -117,6 +123,10 @@ class WorkerProcess:
         message = {"do": "recall", "number": number, "landing": self._landing.to_dict()}
         return self._returned(self._ask(message, self._deadline))
 
+    def guarded(self) -> contextlib.AbstractContextManager[None]:
+        """Where the block is worked on; see `Runner`."""
+        return contextlib.nullcontext() if self._device is None else self._device.guarded()
+
     def versions(self) -> dict[str, str]:
         """Versions of the framework, where the kernel runs."""
         return {str(k): str(v) for k, v in self._ask({"do": "versions"}, self._deadline).items()}
@@ -137,7 +147,8 @@ class WorkerProcess:
             raise self._babbled() from None
         codes = None
         if delivered:
-            codes = encoding.bits_of(np.array(memory.view(self.block, self._landing), order="C"))
+            arrays = arrays_of(self.block)
+            codes = arrays.codes(arrays.copy(memory.view(self.block, self._landing)))
         return Returned(name, shape, codes, seconds)
 
     def _ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -206,6 +217,17 @@ class WorkerProcess:
         end = self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, end - _LOG_TAIL_BYTES))
         return printable(self._log.read().decode(errors="replace").replace("\r\n", "\n")).strip()
+
+
+def _on_device(spec: KernelSpec, block: Array) -> tuple[Device | None, str | None]:
+    """A block on the kernel's device, and the words by which a worker finds it; None where there is none to share."""
+    if spec.device == "cpu" or is_library(spec.target):
+        return None, None
+    try:
+        device = device_named(spec.device, spec.framework, block)
+        return (None, None) if device is None else (device, device.share())
+    except (AttributeError, RuntimeError, UsageError):  # no memory to share; that there is no device the worker says
+        return None, None
 
 
 def _shifted(region: Region, by: int) -> Region:
