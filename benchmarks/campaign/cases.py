@@ -94,6 +94,8 @@ def draw_case(choose: Chooser, family: str | None = None) -> Case | None:
         return None
     order, arithmetic, more = drawn
     options = _options(choose)
+    if problem.subnormals == "flush":
+        more = {"flush": "both"} | more
     kernel = Kernel(
         problem,
         order,
@@ -101,6 +103,7 @@ def draw_case(choose: Chooser, family: str | None = None) -> Case | None:
         epilogue=_epilogue(choose, problem, order),
         by_single=_by_single(choose, problem, arithmetic),
         ties=choose.of(("even", "away", "zero")) if problem.rounding == "ties-either" else "even",
+        saturates=_saturates(choose, problem),
         negative_zeros=problem.signed_zero == "either" and choose.of((False, False, True)),
         returns=choose.of(RETURNS),
         pads=choose.of((0, 0, 0, 4, 16)) if problem.k else 0,
@@ -146,8 +149,8 @@ def _problem(choose, sketch) -> Matmul:
         rounding=choose.of(("ties-to-even", "ties-to-even", "ties-either")),
         subnormals=choose.of(sketch.subnormals),
         signed_zero=choose.of(("either", "either", "strict")) if sketch.keeps_zero_signs else "either",
-        nonfinite=choose.of(("ieee", "ignore")) if sketch.keeps_infinities else "ignore",
-        saturate=choose.of((False, False, True)),
+        nonfinite=choose.of(("propagate", "ieee", "ignore") if sketch.keeps_infinities else ("propagate", "ignore")),
+        saturate=choose.of((None, False, True)),
         **changes,
     )
     return problem.replace(layouts=_layouts(choose, problem))
@@ -190,6 +193,13 @@ def _epilogue(choose, problem, order):
     if "int32" in (problem.accumulate, problem.out):
         return "after"
     return choose.of(EPILOGUES[:2] if isinstance(order, Unit) else EPILOGUES)
+
+
+def _saturates(choose, problem):
+    """Narrow outputs may overflow to either, where nothing is said."""
+    if problem.saturate is None and problem.out_format.bits <= 8:
+        return choose.of((False, True))
+    return bool(problem.saturate)
 
 
 def _by_single(choose, problem, arithmetic):

@@ -33,6 +33,7 @@ class Kernel:
             ``fused`` (after, all in one rounding).
         by_single: Whether a wider sum reaches a 16-bit output by way of float32.
         ties: Where it rounds halves to: ``even``, ``away`` or ``zero``.
+        saturates: Whether what overflows becomes the largest number.
         negative_zeros: Whether its zeros are negative.
         flush: Whether subnormal operands and results become zero: empty, ``inputs``, ``results`` or ``both``.
         returns: What its result looks like in memory.
@@ -47,6 +48,7 @@ class Kernel:
     epilogue: str = "after"
     by_single: bool = False
     ties: str = "even"
+    saturates: bool = False
     negative_zeros: bool = False
     flush: str = ""
     returns: str = "fresh"
@@ -87,10 +89,10 @@ class Kernel:
         """An operand in float64, which holds it exactly."""
         wide = array.astype(np.int64 if array.dtype.kind == "i" and self.arithmetic.name == "int32" else np.float64)
         format_ = problem.a_format if name == "a" else problem.b_format
-        if self.flush in ("inputs", "both") and not format_.is_integer:
-            wide = flushed(wide, format_.min_normal)
         if format_.name == "tfloat32":
             wide = (np.asarray(array).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
+        if self.flush in ("inputs", "both") and not format_.is_integer:
+            wide = flushed(wide, format_.min_normal)
         return wide
 
     def _rest(self, given, shape):
@@ -145,7 +147,7 @@ class Kernel:
             values,
             format_,
             ties=self.ties,
-            saturate=self.problem.saturate,
+            saturate=self.saturates,
             flush=self.flush in ("results", "both"),
             truncate=self.fault == "cuts the result",
         )

@@ -124,6 +124,13 @@ def nan_code(format_: Format) -> int:
     raise ValueError(f"{format_} has no NaN")
 
 
+def negative_zero(format_: Format) -> int:
+    """The encoding of -0. Raises ValueError if the format has none."""
+    if not format_.has_negative_zero:
+        raise ValueError(f"{format_} has no negative zero")
+    return 1 << ((BY_NAME[format_.storage].bits if format_.storage else format_.bits) - 1)
+
+
 def round_values(values: Array, format_: Format, *, saturate: bool = False) -> Array:
     """
     Encode float64 *values*, each rounded once, ties to even.

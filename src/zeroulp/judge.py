@@ -105,7 +105,7 @@ def differing(actual: Array, expected: Expected, format_: Format) -> NDArray[np.
     """Which compared positions differ, as a mask of the output's shape."""
     sign: Array | bool = False if expected.zero_sign is None else expected.zero_sign
     agree = same(actual, expected.codes, format_, zero_sign=sign)
-    for other in expected.also or ():
+    for other in expected.also:
         agree = agree | same(actual, other, format_, zero_sign=sign)
     return ~agree if expected.compared is None else ~agree & expected.compared
 

@@ -18,6 +18,8 @@ class Arrays(Protocol):
     """
 
     name: str
+    keeps_subnormals: bool
+    """Whether its conversions keep subnormal numbers, whatever a kernel has set the processor to."""
     block_elements: int
     """How many elements to work on at a time, so that temporaries stay small (and in cache)."""
 

@@ -22,6 +22,7 @@ class Host:
     """numpy; see `Arrays`."""
 
     name = "numpy"
+    keeps_subnormals = False
     block_elements = 1 << 19
 
     def words(self, key: int, first: int, count: int) -> NDArray[np.uint32]:

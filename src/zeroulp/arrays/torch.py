@@ -40,6 +40,7 @@ class Torch:
     def __init__(self, device: Any) -> None:
         self._torch = importlib.import_module("torch")
         self.device = device
+        self.keeps_subnormals = device.type != "cpu"
 
     def words(self, key: int, first: int, count: int) -> Any:
         """Words of a stream; see `Arrays`."""

@@ -21,7 +21,7 @@ from zeroulp.checks.change import a_few_changed
 from zeroulp.draw import Part, Seed
 from zeroulp.probes import Overlaid, draw_scales, elements_of, family_of, pool_of, probe_named
 from zeroulp.problem import LAYOUTS
-from zeroulp.reference import Expected, expected_result, with_nonfinite
+from zeroulp.reference import Expected, expected_result, with_nonfinite, with_subnormals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from zeroulp.arrays import Arrays
     from zeroulp.encoding import Array
     from zeroulp.exactness import Family
+    from zeroulp.formats import Format
     from zeroulp.plan import Trial
     from zeroulp.probes import Pool, Scales
     from zeroulp.probes.base import Elements
@@ -126,10 +127,15 @@ class Inputs:
         """
         for name, target in targets.items():
             elements, shape = self.elements(name), self.shape(name)
+            flushed = self._may_be_flushed(name) and not arrays.keeps_subnormals
             for index, start, stop in blocks_of(shape, arrays.block_elements):
                 part = Part.whole(shape, arrays).between(start, stop)
                 place = target[index]
-                arrays.store(place, self._values(name, elements(part), part).reshape(place.shape))
+                if flushed:
+                    codes = self._encoded(name, elements(part), part)
+                    arrays.codes(place)[...] = arrays.from_host(codes).reshape(place.shape)
+                else:
+                    arrays.store(place, self._values(name, elements(part), part).reshape(place.shape))
         probe = probe_named(self.trial.probe)
         if isinstance(probe, Overlaid):
             for name in ("a", "b"):
@@ -137,9 +143,40 @@ class Inputs:
                 for place, code in places:
                     arrays.put(targets[name], place, code)
 
+    def _format(self, name: str) -> Format:
+        return next(operand.format for operand in self.problem.operands if operand.name == name)
+
+    def _may_be_flushed(self, name: str) -> bool:
+        """Whether some elements are subnormal, so that a processor set to flush those would do so on the way."""
+        lattice, format_ = self.family.lattices()[name], self._format(name)
+        return not format_.is_integer and lattice.exponent - self.family.spreads()[name] < format_.emin
+
+    def _encoded(self, name: str, integers: Any, part: Part) -> Array:
+        """Encodings of elements in quanta, by integer arithmetic on the host."""
+        exponents = np.asarray(self.family.lattices()[name].exponent)
+        if self.scales is not None and not self._repeats:
+            first, last = self.scales.along(name, self.problem)
+            exponents = exponents + last[part.arrays.to_host(part.coordinate(-1))]
+            exponents = exponents if first is None else exponents + first[part.arrays.to_host(part.coordinate(-2))]
+        host = part.arrays.to_host(integers)
+        codes = encoding.round_integers(host, np.broadcast_to(exponents, host.shape), self._format(name))
+        negative = self._negative_zeros(name, host, part)
+        if negative is None:
+            return codes
+        sign = codes.dtype.type(encoding.negative_zero(self._format(name)))
+        return np.where(part.arrays.to_host(negative), sign, codes)
+
+    def _negative_zeros(self, name: str, integers: Any, part: Part) -> Any:
+        """Where zeros have a minus sign; None: nowhere."""
+        probe = probe_named(self.trial.probe)
+        if not isinstance(probe, Overlaid) or not self._format(name).has_negative_zero:
+            return None
+        signs = probe.signs_of_zeros(self.trial.settings, self.source, name)
+        return None if signs is None else (integers == 0) & signs.chosen(1 / 2, part)
+
     def _values(self, name: str, integers: Any, part: Part) -> Any:
         """Elements in quanta as the numbers they stand for, in a precision that holds them."""
-        format_ = next(operand.format for operand in self.problem.operands if operand.name == name)
+        format_ = self._format(name)
         lattice, arrays = self.family.lattices()[name], part.arrays
         if format_.is_integer:
             return integers << lattice.exponent
@@ -147,6 +184,9 @@ class Inputs:
         narrow = lattice.magnitude <= 2**24 and reach < _FAR and format_.bits <= 32
         dtype = "float32" if narrow else "float64"
         values = arrays.cast(integers, dtype)
+        negative = self._negative_zeros(name, integers, part)
+        if negative is not None:
+            values = arrays.where(negative, -0.0, values)
         if self.scales is None or self._repeats:
             return values * 2.0**lattice.exponent if lattice.exponent else values
         first, last = self.scales.along(name, self.problem)
@@ -184,13 +224,17 @@ class Inputs:
     @functools.cached_property
     def expected(self) -> Expected:
         """What every correct kernel returns for them, all of it, by plain integer arithmetic on the host."""
-        problem = self.problem
+        return self.expected_under(self.problem)
+
+    def expected_under(self, problem: Matmul) -> Expected:
+        """The same under the clauses of another contract."""
         expected = expected_result(problem, self.family, self.trial.certificate, self.integers, self.exponent)
         if not self.overlaid:
             return expected
         shapes = {operand.name: operand.shape for operand in problem.operands}
         codes = {name: np.broadcast_to(self.codes[name], shapes[name]) for name in ("a", "b")}
-        return with_nonfinite(problem, codes, expected)
+        expected = with_nonfinite(problem, codes, expected)
+        return with_subnormals(problem, codes, expected) if self.family.beyond == "subnormals" else expected
 
 
 def draw_inputs(problem: Matmul, trial: Trial, seed: int) -> Inputs:

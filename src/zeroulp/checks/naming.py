@@ -17,8 +17,9 @@ import numpy as np
 
 from zeroulp.checks.explore import Explorer, case_of
 from zeroulp.checks.poison import differs_by_poison
-from zeroulp.checks.widths import name_by_width
-from zeroulp.diagnose import explain, fitting_roundings, is_one_of_two_neighbours, whereabouts
+from zeroulp.checks.special import is_left_over, is_special, is_subnormal, left_over, special_case
+from zeroulp.checks.widths import name_by_width, wrong_on_ordinary_numbers
+from zeroulp.diagnose import explain, explain_special, fitting_roundings, is_one_of_two_neighbours, whereabouts
 from zeroulp.errors import KernelError
 from zeroulp.judge import Matched, differing, same
 from zeroulp.probes import Options
@@ -55,6 +56,8 @@ def name_difference(bench: Bench, trial: Trial, seen: Observation, before: Obser
         return _finding("unwritten-output", f"leaves outputs unwritten, {where}", trial)
     if _reads_poison(bench, trial):
         return _finding("unwritten-output", f"{_READS_POISON}, {where}", trial)
+    if before is not None and is_left_over(bench, trial, seen, before, again):
+        return left_over(trial, before, where)
     repeated = next((f for f in again.findings if f.kind == "nondeterministic"), None)
     format_ = bench.problem.out_format
     if repeated or (again.codes and not same(again.codes[0], seen.codes[0], format_)[wrong].all()):
@@ -74,11 +77,17 @@ def name_difference(bench: Bench, trial: Trial, seen: Observation, before: Obser
     if before is not None and _is_stale(seen, before, wrong):
         return _stale(trial, before)
     explorer = Explorer(bench, trial.layouts)
+    ordinary = wrong_on_ordinary_numbers(explorer) if is_subnormal(trial) else None
+    if ordinary is not None:
+        case, seen = case_of(bench.problem, ordinary), ordinary
+    elif is_special(trial):
+        return _finding("special-values", f"{explain_special(special_case(bench.problem, seen))}, {where}", trial)
     clause = _rounding(explorer, case)
     if clause:
         return _finding("rounding", f"{clause}, {where}", trial)
     clause = explain(case)
-    if clause and (trial.probe not in _SMALL_RESULTS or explorer.first_wrong("signed", Options(plain=True), 2)):
+    small = seen.inputs.trial.probe in _SMALL_RESULTS
+    if clause and (not small or explorer.first_wrong("signed", Options(plain=True), 2)):
         return _finding("wrong-result", f"{clause}, {where}", trial)
     named = name_by_width(explorer, seen)
     return _finding(named.kind, f"{named.clause}, {where}", trial, named.evidence)

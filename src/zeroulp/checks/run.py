@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from zeroulp.checks.bench import Bench, Observation, block_size
 from zeroulp.checks.environment import describe_environment
 from zeroulp.checks.naming import name_difference, name_repetition
+from zeroulp.checks.special import is_special, look_at_special
 from zeroulp.checks.target import can_be_found
-from zeroulp.errors import KernelError, UsageError
+from zeroulp.errors import KernelError, KernelRaisedError, UsageError
 from zeroulp.judge import Differs
 from zeroulp.kernels import KernelSpec, load, wrap
 from zeroulp.kernels.load import is_library
@@ -42,6 +43,7 @@ class Run:
     findings: list[Finding] = field(default_factory=list)
     records: list[TrialRecord] = field(default_factory=list)
     compared: NDArray[np.bool_] | bool = False
+    special_values: dict[str, str] = field(default_factory=dict)
 
     def judge_all(self, function: Callable[..., Any] | None, isolation: str, deadline_seconds: float) -> Report:
         """Start the runner, run the trials, say what came of it."""
@@ -87,8 +89,9 @@ class Run:
         for done, trial in enumerate(self.plan.trials):
             if self.progress is not None:
                 self.progress(done, len(self.plan.trials), trial.probe)
-            seen = bench.observe(trial, patient=True)
+            seen = self._observe(bench, trial)
             self._record(trial, seen)
+            self.special_values |= look_at_special(self.plan.problem, trial, seen)
             self.findings += seen.findings
             if isinstance(seen.outcome, Differs) and not {f.kind for f in seen.findings} & _NEEDS_NO_NAME:
                 self._name(bench, trial, seen, before)
@@ -101,6 +104,16 @@ class Run:
             self.findings += bench.look_at_kept([record.index for record in self.records])
         if self.progress is not None:
             self.progress(len(self.plan.trials), len(self.plan.trials), "done")
+
+    @staticmethod
+    def _observe(bench: Bench, trial: Trial) -> Observation:
+        try:
+            return bench.observe(trial, patient=True)
+        except KernelRaisedError as error:
+            if is_special(trial) and not error.do:
+                what = f"this trial holds special values ({trial.settings['kind']})"
+                error.do = f"{what}: if they are to be refused, nonfinite='ignore', or name probes other than specials"
+            raise
 
     def _name(self, bench: Bench, trial: Trial, seen: Observation, before: Observation | None) -> None:
         """Add the finding for wrong values; a kernel that breaks now is wrong all the same."""
@@ -177,6 +190,7 @@ class Run:
             trials=tuple(self.records),
             skipped=plan.skipped,
             coverage=self.coverage,
+            special_values=self.special_values,
             calls=bench.calls if bench else 0,
             escape_probability=plan.escape_probability if verdict is Verdict.CORRECT else 1.0,
             wished=plan.wished,

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from zeroulp.errors import UsageError, ZeroulpError
 from zeroulp.problem import LAYOUTS, Matmul
 from zeroulp.problem.contract import CLAUSES
 from zeroulp.shapes import SHAPES
-
-if TYPE_CHECKING:
-    import argparse
 
 _PROBLEM = (
     ("m", int, "rows of the output"),
@@ -42,7 +40,11 @@ def add_problem_options(parser: argparse.ArgumentParser) -> None:
     for clause, words in CLAUSES.items():
         contract.add_argument(f"--{clause.replace('_', '-')}", metavar="|".join(words), help=f"clause {clause}")
     contract.add_argument("--accumulator-precision", type=int, metavar="BITS", help="bits that sums keep")
-    contract.add_argument("--saturate", action="store_true", default=None, help="overflow gives the largest number")
+    contract.add_argument(
+        "--saturate",
+        action=argparse.BooleanOptionalAction,
+        help="overflow gives the largest number, or infinity (default: infinity, but either for outputs of 8 bits)",
+    )
 
 
 def add_plan_options(parser: argparse.ArgumentParser) -> None:

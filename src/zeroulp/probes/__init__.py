@@ -6,7 +6,7 @@ One file per probe; importing this package fills the table. ``base`` says what a
 """
 
 from zeroulp.probes import binary, cancel, fractional, one_hot, signed, sparse, specials, wide
-from zeroulp.probes.base import TABLE, Options, Overlaid, Probe, probe_named
+from zeroulp.probes.base import TABLE, Options, Overlaid, Partial, Probe, probe_named
 from zeroulp.probes.places import axis_of_k, draw_all, elements_of
 from zeroulp.probes.pool import Pool, pool_of
 from zeroulp.probes.scaling import Scales, draw_scales, family_of
@@ -15,6 +15,7 @@ __all__ = [
     "TABLE",
     "Options",
     "Overlaid",
+    "Partial",
     "Pool",
     "Probe",
     "Scales",

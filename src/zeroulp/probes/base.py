@@ -10,7 +10,7 @@ from zeroulp.errors import UnknownNameError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zeroulp.draw import Part, Seed
+    from zeroulp.draw import Field, Part, Seed
     from zeroulp.exactness import Family
     from zeroulp.problem import Matmul
     from zeroulp.problem.layout import Shape
@@ -82,6 +82,19 @@ class Overlaid(Protocol):
         self, problem: Matmul, settings: Settings, seed: Seed, name: str, shape: Shape
     ) -> list[tuple[tuple[int, ...], int]]:
         """Places of special elements in an operand of this shape, and the encodings that stand there."""
+        ...
+
+    def signs_of_zeros(self, settings: Settings, seed: Seed, name: str) -> Field | None:
+        """Numbers that choose the zeros of an operand with a minus sign; None: none of them."""
+        ...
+
+
+@runtime_checkable
+class Partial(Protocol):
+    """A probe with several kinds of trial, of which a problem may have some only."""
+
+    def left_out(self, problem: Matmul) -> dict[str, str]:
+        """The kinds that a check of *problem* has no trial of, each with the reason."""
         ...
 
 

@@ -33,7 +33,7 @@ def elements_of(problem: Matmul, probe: Probe, settings: Settings, seed: Seed, n
     if name in ("a", "b"):
         return probe.elements(problem, settings, seed, name)
     numbers, most = seed.field(name), probe.family(problem, settings).lattices()[name].magnitude
-    if getattr(probe, "nonnegative", False):
+    if getattr(probe, "nonnegative", False) or not most:
         return lambda part: numbers.below(most + 1, part)
     return lambda part: numbers.signed(most, part)
 

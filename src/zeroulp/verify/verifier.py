@@ -214,7 +214,7 @@ class _Matrix:
             product = self._product(abs(a), abs(b))
             moduli = self.arrays.to_host(self._with_epilogue(product, down, across, moduli=True)).astype(np.int64)
         exponents = self.fed.exponent_of(down.numbers, across.numbers)
-        wanted = expected_of_total(self.problem, self.fed.certificate, exact, exponents, moduli)
+        wanted = expected_of_total(self.problem, self.fed.family, self.fed.certificate, exact, exponents, moduli=moduli)
         codes = self.arrays.to_host(actual).view(wanted.codes.dtype)
         wrong = differing(codes, wanted, self.problem.out_format)
         if wrong.any():
