@@ -150,7 +150,7 @@ def _problem(choose, sketch) -> Matmul:
         subnormals=choose.of(sketch.subnormals),
         signed_zero=choose.of(("either", "either", "strict")) if sketch.keeps_zero_signs else "either",
         nonfinite=choose.of(("propagate", "ieee", "ignore") if sketch.keeps_infinities else ("propagate", "ignore")),
-        saturate=choose.of((None, False, True)),
+        saturate=choose.of((None, False, True) if sketch.keeps_infinities else (None, False)),
         **changes,
     )
     return problem.replace(layouts=_layouts(choose, problem))

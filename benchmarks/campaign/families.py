@@ -162,7 +162,8 @@ def flushing(choose, problem):
     plain = arithmetics(problem)[0]
     arithmetic = Arithmetic(plain.name, plain.bits, flush=plain.name != "int32")
     order = Sum(choose.of((1, 2, 16)), choose.of(DEALS), inner=choose.of(("sequential", "pairwise")))
-    return order, arithmetic, {"flush": "both" if problem.subnormals == "flush" else choose.of(("both", "inputs", "results"))}
+    flush = "both" if problem.subnormals == "flush" else choose.of(("both", "inputs", "results"))
+    return order, arithmetic, {"flush": flush}
 
 
 def promoting(choose, problem):

@@ -113,3 +113,18 @@ def test_zeros_of_sums_that_a_negative_alpha_multiplies_may_have_either_sign(mor
     for first in (False, True):
         report = zeroulp.check(lambda *operands: kernel(*operands, first=first), problem, seed=3, framework="numpy")
         assert report.verdict is Verdict.CORRECT, str(report)
+
+
+@pytest.mark.parametrize("nonfinite", ["propagate", "ieee"])
+def test_a_compensated_sum_may_make_nan_of_an_overflow_unless_ieee_is_promised(nonfinite):
+    def kahan(a, b):
+        total = lost = np.zeros((a.shape[0], b.shape[1]), np.float32)
+        for k in range(a.shape[1]):
+            y = a[:, k, None] * b[k] - lost
+            new = total + y
+            total, lost = new, (new - total) - y
+        return total
+
+    problem = zeroulp.Matmul(12, 9, 40, a="float32", nonfinite=nonfinite)
+    verdict = zeroulp.check(kahan, problem, seed=1, framework="numpy").verdict
+    assert verdict is (Verdict.CORRECT if nonfinite == "propagate" else Verdict.INCORRECT)
