@@ -104,7 +104,7 @@ def test_sums_that_overflow_lie_far_beyond_the_range_and_the_others_within(name,
 def test_nan_and_infinities_leave_numbers_in_other_rows_and_columns(seed):
     problem = Matmul(9, 8, 40, a="float16")
     for kind in ("nan", "infinity"):
-        wanted = encoding.decode(draw_inputs(problem, trials(problem)[kind], seed).expected(problem).codes, problem.out_format)
+        wanted = encoding.decode(draw_inputs(problem, trials(problem)[kind], seed).expected.codes, problem.out_format)
         assert 0.2 < np.isfinite(wanted).mean() < 0.8
 
 
@@ -182,7 +182,7 @@ def test_inputs_and_expectations_do_not_depend_on_how_this_processor_treats_subn
                 if not torch.set_flush_denormal(flush):
                     pytest.skip("this processor cannot flush")
                 drawn = [draw_inputs(problem, trial, 3) for trial in trials(problem).values()]
-                seen.append([np.concatenate([d.codes["a"].ravel(), d.codes["b"].ravel(), d.expected(problem).codes.ravel()]) for d in drawn])
+                seen.append([np.concatenate([d.codes["a"].ravel(), d.codes["b"].ravel(), d.expected.codes.ravel()]) for d in drawn])
             finally:
                 torch.set_flush_denormal(False)
         assert all(np.array_equal(left, right) for left, right in zip(*seen, strict=True))

@@ -162,7 +162,8 @@ class Torch:
 
     def checksum(self, raw: Any) -> int:
         """The sum of odd multiples of all 64-bit words, modulo 2^64."""
-        raw = raw.contiguous().reshape(-1).view(self._torch.uint8)
+        dense = raw if raw.numel() > 1 and raw.is_contiguous() else self.copy(raw)
+        raw = dense.reshape(-1).view(self._torch.uint8)
         whole = raw.numel() // 8 * 8
         total = int.from_bytes(bytes(raw[whole:].tolist()), "little")
         aligned = raw[:whole].clone() if raw.data_ptr() % 8 else raw[:whole]

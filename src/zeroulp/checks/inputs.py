@@ -160,7 +160,7 @@ class Inputs:
             exponents = exponents if first is None else exponents + first[part.arrays.to_host(part.coordinate(-2))]
         host = part.arrays.to_host(integers)
         codes = encoding.round_integers(host, np.broadcast_to(exponents, host.shape), self._format(name))
-        negative = self._negative_zeros(name, host, part)
+        negative = self._negative_zeros(name, integers, part)
         if negative is None:
             return codes
         sign = codes.dtype.type(encoding.negative_zero(self._format(name)))
