@@ -155,8 +155,9 @@ def round_values(values: Array, format_: Format, *, saturate: bool = False) -> A
     codes = _in_chunks(np.signbit(values), magnitude, exponent.astype(np.int64) - 53, format_, saturate)
     if finite.all():
         return codes
-    positive = _stored(_overflow_code(format_, negative=False, saturate=saturate), format_)
-    negative = _stored(_overflow_code(format_, negative=True, saturate=saturate), format_)
+    code = code_dtype(format_).type  # 64-bit codes as Python integers would meet in a float64
+    positive = code(_stored(_overflow_code(format_, negative=False, saturate=saturate), format_))
+    negative = code(_stored(_overflow_code(format_, negative=True, saturate=saturate), format_))
     codes = np.where(np.isinf(values), np.where(values < 0, negative, positive), codes)
     if np.isnan(values).any():
         if not format_.has_nan:

@@ -207,3 +207,10 @@ def test_ulp_distance_spans_all_of_float64():
 def test_nan_is_refused_where_there_is_none():
     with pytest.raises(UsageError, match="NaN cannot be encoded in float4_e2m1fn"):
         encoding.round_values(np.array([np.nan]), format_named("fp4"))
+
+
+@pytest.mark.parametrize("name", ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn"])
+def test_infinities_saturate_to_the_largest_numbers(name):
+    format_ = format_named(name)
+    codes = encoding.round_values(np.array([np.inf, -np.inf, 1.0]), format_, saturate=True)
+    assert encoding.decode(codes, format_).tolist() == [format_.max_finite, -format_.max_finite, 1.0]

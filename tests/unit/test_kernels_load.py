@@ -157,8 +157,44 @@ def test_looking_at_a_kernel_imports_no_framework():
 
 
 def test_an_unknown_framework_is_refused():
-    with pytest.raises(UsageError, match="framework 'jax' is not supported"):
-        framework_named("jax")
+    with pytest.raises(UsageError, match="framework 'cupy' is not supported"):
+        framework_named("cupy")
+
+
+@pytest.mark.parametrize(("text", "eats"), [
+    ("import jax.numpy as jnp\ndef matmul(a, b): return jnp.matmul(a, b)", "jax"),
+    ("import jax\nmatmul = jax.jit(lambda a, b: a @ b)", "jax"),
+    ("import jax, numpy as np\nmatmul = jax.jit(lambda a, b: jax.numpy.matmul(a, b))", "jax"),
+    ("import numpy as np\nimport jax.numpy as jnp\ndef matmul(a, b): return np.asarray(jnp.matmul(a, b))", "numpy"),
+    ("import numpy as np\nimport jax.numpy as jnp\ndef matmul(a, b): return np.matmul(a, b)", "numpy"),
+])
+def test_jax_is_what_a_kernel_eats_that_uses_it_without_numpy(module, text, eats):
+    needs("jax")
+    function = module(text).matmul
+    assert framework_of(function) == eats
+    assert zeroulp.check(function, PROBLEM, trials=1).verdict is Verdict.CORRECT
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float8_e4m3fn", "int8", "int32", "float4_e2m1fn"])
+def test_arrays_cross_to_jax_as_copies(name):
+    needs("jax")
+    array = np.arange(12).reshape(3, 4)[:, ::2].astype(getattr(ml_dtypes, name, name))
+    jax = framework_named("jax")
+    copied = jax.to(array)
+    array[...] = 0
+    back = jax.back(copied)
+    assert (back.dtype, back.shape, back.astype(np.float32).max() > 0) == (array.dtype, array.shape, True)
+
+
+def test_what_jax_cannot_hold_is_refused():
+    jax = needs("jax")
+    if not jax.config.jax_enable_x64:
+        with pytest.raises(UsageError, match="JAX makes float32 of float64"):
+            zeroulp.check(plain, zeroulp.Matmul(3, 4, 5, a="float64"), framework="jax")
+    with pytest.raises(UsageError, match="JAX has no dtype for float6_e2m3fn"):
+        zeroulp.check(plain, zeroulp.Matmul(3, 4, 5, a="e2m3"), framework="jax")
+    with pytest.raises(UsageError, match="destination passing to a kernel of jax"):
+        zeroulp.check(plain, PROBLEM, framework="jax", destination_passing=True)
 
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2",

@@ -56,7 +56,7 @@ def check(
         race_rate: Instead of *repeat*: so many calls that a race which spoils this share of them
             (0.05: one call in twenty) escapes with at most the escape probability.
         seed: To draw the same inputs again; default: a fresh one from the operating system.
-        framework: ``"numpy"`` or ``"torch"``; default: found from the kernel's module.
+        framework: ``"numpy"``, ``"torch"`` or ``"jax"``; default: found from the kernel's module.
         device: Where its arrays live: ``"cpu"``, or ``"cuda"`` or ``"cuda:1"`` with PyTorch.
         signature: Of a C symbol, e.g. ``"a, b, out, m, n, k"``.
         destination_passing: Whether the kernel writes into a last argument ``out``.

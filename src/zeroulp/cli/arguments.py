@@ -76,7 +76,7 @@ def add_kernel_options(parser: argparse.ArgumentParser) -> None:
         "kernel", metavar="KERNEL", help="file.py:function, package.module:function or library.so:symbol"
     )
     group = parser.add_argument_group("the kernel")
-    group.add_argument("--framework", metavar="NAME", help="numpy or torch (default: found from its module)")
+    group.add_argument("--framework", metavar="NAME", help="numpy, torch or jax (default: found from its module)")
     group.add_argument("--device", metavar="NAME", default="cpu", help="cpu, cuda or cuda:1 (default: cpu)")
     group.add_argument("--signature", metavar="ROLES", help="of a C symbol: 'a, b, out, m, n, k, lda, ldb, ldout'")
     group.add_argument("--destination-passing", action="store_true", help="it writes into a last argument out")

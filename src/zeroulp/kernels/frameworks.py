@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zeroulp.errors import UsageError
+from zeroulp.kernels.python import call_guarded
 from zeroulp.kernels.torch_device import CARRIERS, attach, torch_back, torch_dtype
 
 if TYPE_CHECKING:
@@ -34,16 +35,18 @@ class Framework:
 
     Args:
         name: Its name, which is that of its top module.
-        to: A host array as one of its arrays, sharing memory.
+        to: A host array as one of its arrays, sharing memory (but see *constant*).
         back: One of its arrays as a host array, sharing memory; None if it is none of its arrays.
         attach: A device by its name, with a copy of this block on it; raises UsageError if there is no
             such device. None: its arrays live on the host alone.
+        constant: Whether its arrays cannot be written into; then *to* copies.
     """
 
     name: str
     to: Callable[[Array], Any]
     back: Callable[[Any], Array | None]
     attach: Callable[[str, Array], Device] | None = None
+    constant: bool = False
 
 
 def _numpy_back(result: Any) -> Array | None:
@@ -58,9 +61,32 @@ def _torch_to(array: Array) -> Any:
     return torch.from_numpy(array)
 
 
+def _jax_to(array: Array) -> Any:
+    """A copy: JAX takes an array for a constant, and our buffers are filled again."""
+    numpy = importlib.import_module("jax.numpy")
+    try:
+        copied = numpy.array(array)
+    except (TypeError, RuntimeError) as error:
+        why = str(error).strip().partition("\n")[0]
+        do = "check such a kernel on NumPy arrays"
+        raise UsageError(f"JAX has no dtype for {array.dtype}", why=why, do=do) from error
+    if copied.dtype != array.dtype:
+        do = 'set jax.config.update("jax_enable_x64", True) where the kernel is defined'
+        raise UsageError(f"JAX makes {copied.dtype} of {array.dtype}", why="64-bit numbers are off", do=do)
+    return copied
+
+
+def _jax_back(result: Any) -> Array | None:
+    jax = importlib.import_module("jax")
+    if not isinstance(result, (jax.Array, np.ndarray)):
+        return None
+    return np.asarray(call_guarded(np.asarray, result))  # waits; what went wrong in between comes up now
+
+
 FRAMEWORKS: dict[str, Framework] = {
     "numpy": Framework("numpy", lambda array: array, _numpy_back),
     "torch": Framework("torch", _torch_to, torch_back, attach),
+    "jax": Framework("jax", _jax_to, _jax_back, constant=True),
 }
 
 
@@ -111,8 +137,9 @@ def framework_for(name: str | None, function: Callable[..., Any], device: str) -
 
 def framework_of(function: Callable[..., Any]) -> str:
     """
-    What a function eats, by the modules it refers to: torch, if it or its module uses torch; else numpy.
+    What a function eats, by the modules it refers to.
 
+    It is torch for one that uses PyTorch or Triton, jax for one that uses JAX and not NumPy, else numpy.
     Names in the function's own code count before names elsewhere in its module.
     """
     target = _innermost(function)
@@ -128,6 +155,8 @@ def framework_of(function: Callable[..., Any]) -> str:
             return "torch"
         if "numpy" in used:
             return "numpy"
+        if "jax" in used:
+            return "jax"
     return "numpy"
 
 

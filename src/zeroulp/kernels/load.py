@@ -60,6 +60,9 @@ def wrap(function: Callable[..., Any], spec: KernelSpec, problem: Matmul) -> Ker
     if not callable(function):
         raise UsageError(f"{spec.target} is a {type(function).__name__}, not a function")
     framework = framework_for(spec.framework, function, spec.device)
+    if spec.destination_passing and framework.constant:
+        what = f"destination passing to a kernel of {framework.name}"
+        raise UsageError(what, why="its arrays cannot be written into", do="let the kernel return its result")
     return PythonKernel(function, framework, problem, destination_passing=spec.destination_passing, device=spec.device)
 
 

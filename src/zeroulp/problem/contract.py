@@ -44,8 +44,9 @@ class Contract:
             ``"flush"``: they count as zero; ``"either"``: each result may be one or the other.
         signed_zero: Whether the sign of a zero counts.
         nonfinite: Where NaN and infinities go. ``"ieee"``: exactly where IEEE arithmetic puts
-            them; ``"propagate"``: the same, but NaN may stand where an infinity is due, as
-            compensated sums and operands split into parts give; ``"ignore"``: not tested.
+            them; ``"propagate"``: the same, but NaN may stand where an infinity is due (that of an
+            overflow too), as compensated sums and operands split into parts give; ``"ignore"``:
+            not tested.
         saturate: What overflow gives. False: infinity (NaN in formats without one); True: the
             largest finite number; None: False for outputs of 16 bits or more, and either of
             them for narrower ones, whose conversions in use do one or the other.

@@ -109,6 +109,9 @@ def expected_of_total(
     also: tuple[Array, ...] = ()
     if family.beyond == "overflow" and on_overflow == "either":
         also = (encoding.round_integers(total, exponent, format_, saturate=True),)
+    if family.beyond == "overflow" and problem.nonfinite != "ieee" and format_.has_nan:
+        infinite = np.isinf(encoding.decode(codes, format_))  # which compensated sums turn into NaN
+        also += (np.where(infinite, codes.dtype.type(encoding.nan_code(format_)), codes),)
     if rounded and problem.rounding == "ties-either":
         also += _neighbours(total, exponent, codes, problem)
     sign = None
