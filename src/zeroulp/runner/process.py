@@ -67,15 +67,14 @@ class WorkerProcess:
     def __init__(self, spec: KernelSpec, problem: Matmul, size_bytes: int, deadline_seconds: float) -> None:
         if not deadline_seconds > 0:
             raise UsageError(f"a deadline of {deadline_seconds:g} s", do="pass a positive number of seconds")
-        regions, extra = memory.arrange([(problem.output, Layout("landing"))])
-        base = -(-size_bytes // 64) * 64
-        self._landing = _shifted(regions[0], base)
+        self._landing, size = _landing(problem, size_bytes)
+        self._size = size
         self._deadline = deadline_seconds
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  (closed in close)
-        self._shared = _shared_file(base + extra)
+        self._shared = _shared_file(size)
         try:
-            self.block: Array = map_memory(self._shared, base + extra)
-            self._start(base + extra)
+            self.block: Array = map_memory(self._shared, size)
+            self._start(size)
         except BaseException:
             os.close(self._shared)
             self._log.close()
@@ -105,6 +104,22 @@ class WorkerProcess:
         os.close(to_worker[0])
         os.close(from_worker[1])
         self._channel = Channel(from_worker[0], to_worker[1])
+
+    def turn_to(self, problem: Matmul, size_bytes: int) -> None:
+        """
+        Get ready for another problem, with the kernel as it is loaded and a block of another size.
+
+        Raises:
+            KernelError: If the worker has ended.
+            MemoryError: If there is not so much memory.
+        """
+        self._landing, size = _landing(problem, size_bytes)
+        if size > self._size:  # never smaller: a kernel that looks at its old operands is wrong, and must not crash
+            os.ftruncate(self._shared, size)
+            self._size = size
+        self.block = map_memory(self._shared, size)
+        message = {"do": "turn", "problem": problem.to_dict(), "size": size}
+        self._ask(message, max(self._deadline, _LOADING_SECONDS))
 
     def call(self, call: Call) -> Returned:
         """Call the kernel; see `zeroulp.runner.base.Runner`."""
@@ -206,6 +221,13 @@ class WorkerProcess:
         end = self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, end - _LOG_TAIL_BYTES))
         return printable(self._log.read().decode(errors="replace").replace("\r\n", "\n")).strip()
+
+
+def _landing(problem: Matmul, size_bytes: int) -> tuple[Region, int]:
+    """Where results of *problem* are copied to, behind a block of *size_bytes*, and the bytes of both."""
+    regions, extra = memory.arrange([(problem.output, Layout("landing"))])
+    base = -(-size_bytes // 64) * 64
+    return _shifted(regions[0], base), base + extra
 
 
 def _shifted(region: Region, by: int) -> Region:

@@ -44,7 +44,14 @@ def main(argv: list[str] | None = None) -> int:
         if message["do"] == "stop":
             return 0
         try:
-            channel.send(_answer(executor, shared, message))
+            if message["do"] == "turn":
+                kernel = kernel.for_problem(Matmul.from_dict(message["problem"]))
+                del executor  # with what it holds on a device
+                shared = map_memory(block, message["size"])
+                executor = Executor(kernel, shared)
+                channel.send({})
+            else:
+                channel.send(_answer(executor, shared, message))
         except ZeroulpError as error:
             channel.send(_failure(error))
 
