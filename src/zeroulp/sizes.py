@@ -177,7 +177,10 @@ def _reader_under(header: str) -> Callable[[str], Sizes]:
 
 
 def _cells(line: str) -> list[str]:
-    return next(csv.reader([line], skipinitialspace=True))
+    try:
+        return next(csv.reader([line], skipinitialspace=True))
+    except csv.Error as error:
+        raise ValueError(f"it is no CSV: {error}") from None
 
 
 def _check_names(names: Sequence[str]) -> None:

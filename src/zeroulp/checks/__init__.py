@@ -9,6 +9,7 @@ checks the shapes beside a given one, ``grid`` very many, and ``replay`` does on
 from zeroulp.checks.check import assert_correct, check
 from zeroulp.checks.grid import check_grid
 from zeroulp.checks.replay import replay
+from zeroulp.checks.session import Session
 from zeroulp.checks.shapes import check_shapes
 
-__all__ = ["assert_correct", "check", "check_grid", "check_shapes", "replay"]
+__all__ = ["Session", "assert_correct", "check", "check_grid", "check_shapes", "replay"]

@@ -79,7 +79,8 @@ class GridHeader:
         """In what this differs from the header in a file, in words."""
         here = json.loads(json.dumps(self.to_dict()))
         if here["shapes"] != there.get("shapes"):
-            here["shapes"], there = _shapes(here), {**there, "shapes": _shapes(there)}
+            mine, theirs = _shapes(here), _shapes(there)
+            here["shapes"], there = mine + (", others between" if mine == theirs else ""), {**there, "shapes": theirs}
         if here["kernel"] != there.get("kernel"):
             here["kernel_sha256"] = there.get("kernel_sha256")  # another kernel has another file
         names = {"kernel.target": "kernel", "zeroulp_version": "zeroulp"}

@@ -115,7 +115,7 @@ class WorkerProcess:
         """
         self._landing, size = _landing(problem, size_bytes)
         if size > self._size:  # never smaller: a kernel that looks at its old operands is wrong, and must not crash
-            os.ftruncate(self._shared, size)
+            _resize(self._shared, size)
             self._size = size
         self.block = map_memory(self._shared, size)
         message = {"do": "turn", "problem": problem.to_dict(), "size": size}
@@ -242,8 +242,16 @@ def _shared_file(size: int) -> int:
     else:
         with tempfile.TemporaryFile() as file:
             descriptor = os.dup(file.fileno())
-    os.ftruncate(descriptor, size)
+    _resize(descriptor, size)
     return descriptor
+
+
+def _resize(descriptor: int, size: int) -> None:
+    """Make it so many bytes. Raises MemoryError if there are not so many."""
+    try:
+        os.ftruncate(descriptor, size)
+    except (OSError, OverflowError) as error:
+        raise MemoryError(f"operands, output and guards take {size / 2**30:,.1f} GiB: {error}") from error
 
 
 def _signal_name(number: int) -> str:
