@@ -12,6 +12,7 @@ import pytest
 import zeroulp
 from zeroulp import Matmul, Verdict, check_grid
 from zeroulp.errors import ReportFileError, UsageError
+from zeroulp.report.codec import to_dict
 from zeroulp.report.journal import FileJournal, StreamJournal, holds_grid
 
 GIVEN = Matmul(1, 1, 1, a="float16")
@@ -253,7 +254,7 @@ def test_a_report_is_appended_whole_or_not_at_all(tmp_path, monkeypatch):
 
         journal._file = Halting()
         with pytest.raises(KeyboardInterrupt):
-            journal.add(report)
+            journal.add(to_dict(report))
     assert file.read_bytes() == before
 
 

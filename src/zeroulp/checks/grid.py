@@ -152,9 +152,10 @@ class _Grid:
             if sizes in self._results:
                 continue
             report = self._check(sizes)
+            data = to_dict(report)
             if self._journal is not None:
-                self._journal.add(report)
-            self._keep(ShapeResult.of(to_dict(report)))
+                self._journal.add(data)
+            self._keep(ShapeResult.of(data))
             if report.verdict is Verdict.BROKEN and not self._session.has_loaded:
                 break  # it cannot even be loaded, and the next shape would not change that
         self._say(None, 0, 0, 0.0)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from zeroulp.errors import ReportFileError, UsageError
-from zeroulp.report.codec import SCHEMA_VERSION, from_json, to_dict
+from zeroulp.report.codec import SCHEMA_VERSION, from_json
 from zeroulp.report.grid import GridHeader, GridReport, ShapeResult
 
 try:
@@ -41,8 +41,8 @@ class Journal(Protocol):
         """Take the *header*. Returns what is done already."""
         ...
 
-    def add(self, report: Report) -> None:
-        """Keep the report of one more shape."""
+    def add(self, report: dict[str, Any]) -> None:
+        """Keep the report of one more shape, as plain data."""
         ...
 
 
@@ -69,9 +69,9 @@ class StreamJournal:
         self._write(_line(header.to_dict()))
         return []
 
-    def add(self, report: Report) -> None:
+    def add(self, report: dict[str, Any]) -> None:
         """Hand on the report."""
-        self._write(_line(to_dict(report)))
+        self._write(_line(report))
         self.done += 1
 
 
@@ -147,9 +147,9 @@ class FileJournal:
         self._lines, self.done = [], len(results)
         return results
 
-    def add(self, report: Report) -> None:
+    def add(self, report: dict[str, Any]) -> None:
         """Append the report whole, or not at all."""
-        data = (self._header + _line(to_dict(report))).encode()
+        data = (self._header + _line(report)).encode()
         left = memoryview(data)
         try:
             while left:
