@@ -30,6 +30,7 @@ class Remaining:
         self._left: Array = sum((self._work(shape) for shape in shapes), np.zeros(3))
         self._rows: Array = np.zeros((3, 3))
         self._sums: Array = np.zeros(3)
+        self._fitted: Array | None = None
         self._seen = 0
 
     def saw(self, shape: Sequence[int], seconds: float) -> None:
@@ -38,6 +39,7 @@ class Remaining:
         self._rows += np.outer(work, work)
         self._sums += work
         self._seen += 1
+        self._fitted = None
 
     def done(self, shape: Sequence[int]) -> None:
         """Take a shape from those that are left."""
@@ -47,7 +49,9 @@ class Remaining:
         """Time for the shapes that are left; None while nothing is known."""
         if not self._seen:
             return None
-        return max(0.0, float(self._fit() @ self._left))
+        if self._fitted is None:
+            self._fitted = self._fit()
+        return max(0.0, float(self._fitted @ self._left))
 
     def _work(self, shape: Sequence[int]) -> Array:
         m, n, k = shape

@@ -59,12 +59,12 @@ class Run:
             session.discard()
             raise
         bench = Bench(plan.problem, runner, self.seed, writes=self._writes)
-        broke: KernelError | None = None
+        is_spoiled = False
         try:
             self._trials(bench)
             report = self._report(self._verdict(), bench=bench, isolation=isolation)
         except KernelError as error:
-            broke = error
+            is_spoiled = True
             if self.findings:
                 report = self._report(Verdict.INCORRECT, bench=bench, isolation=isolation)
             else:
@@ -72,7 +72,7 @@ class Run:
         except BaseException:
             session.discard()
             raise
-        if broke is not None or any(finding.kind in _SPOILS_MEMORY for finding in self.findings):
+        if is_spoiled or any(finding.kind in _SPOILS_MEMORY for finding in self.findings):
             session.discard()
         return report
 

@@ -286,11 +286,12 @@ def _header_of(source: str, lines: list[dict[str, Any]]) -> GridHeader:
 
 def _results(source: str, lines: list[dict[str, Any]], shapes: tuple[Sizes, ...]) -> list[ShapeResult]:
     """One for each shape that is done, in the order of *shapes*."""
+    planned = set(shapes)
     found: dict[Sizes, ShapeResult] = {}
     for number, data in enumerate(lines[1:], 2):
         try:
             result = ShapeResult.of(data)
-            if result.sizes not in shapes:
+            if result.sizes not in planned:
                 raise ValueError(f"the shape {result.sizes} is not one of those in the header")
         except _DAMAGE as error:
             raise _damaged(source, number, error) from error
