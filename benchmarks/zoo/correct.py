@@ -451,7 +451,7 @@ plain(
     "Strassen 1969",
     "One level, with sums wide enough to be exact.",
     lambda a, b: strassen(f64(a), f64(b)).astype(np.float32).astype(a.dtype),
-    shape(6, 6, 20),
+    shape(6, 6, 20, nonfinite="ignore"),
 )
 
 
@@ -520,6 +520,48 @@ plain(
     "Overflow gives the largest number, as agreed.",
     lambda a, b: np.clip(product(a, b), -448, 448).astype(a.dtype),
     shape(6, 5, 40, a="float8_e4m3fn", saturate=True),
+)
+
+
+def flushed(x, smallest):
+    """Numbers below the smallest normal one count as zero."""
+    return np.where(abs(f32(x)) < smallest, np.float32(0), f32(x))
+
+
+plain(
+    "small-operands-flushed",
+    "units that read subnormals as zero",
+    "Subnormal operands count as zero, results are kept: legal by default.",
+    lambda a, b: (flushed(a, 2.0**-14) @ flushed(b, 2.0**-14)).astype(a.dtype),
+    shape(6, 5, 16),
+)
+plain(
+    "small-results-flushed",
+    "conversions that flush",
+    "Subnormal results are zero, operands are kept: legal by default.",
+    lambda a, b: flushed(product(a, b), 2.0**-14).astype(a.dtype),
+    shape(6, 5, 16),
+)
+plain(
+    "clamped-by-the-conversion",
+    "satfinite conversions to 8 bits",
+    "Overflow gives the largest number: legal by default for outputs of 8 bits.",
+    lambda a, b: np.clip(product(a, b), -448, 448).astype(a.dtype),
+    shape(6, 5, 40, a="float8_e4m3fn"),
+)
+plain(
+    "clamped-by-the-conversion-e5m2",
+    "satfinite conversions to 8 bits",
+    "The same, infinities too.",
+    lambda a, b: np.clip(product(a, b), -57344, 57344).astype(a.dtype),
+    shape(6, 5, 40, a="float8_e5m2"),
+)
+plain(
+    "nan-where-infinity-is-due",
+    "compensated sums, operands split into parts",
+    "The correction of an infinite sum is NaN: legal by default.",
+    lambda a, b: ((out := product(a, b)) + (out - out)).astype(a.dtype),
+    shape(6, 5, 16),
 )
 
 

@@ -43,7 +43,6 @@ KINDS = {
 NEEDS = {
     "layouts any": "a problem whose layouts vary",
     "shapes ragged": "shapes next to the one that was asked for",
-    "specials": "NaN, infinities, overflow or subnormals among the inputs",
     "repeat": "many more calls on one input",
 }
 """What a fault may need beyond a default check of its problem."""

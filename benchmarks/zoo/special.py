@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .kit import blocks, f32, product, right, shape, through
+from .kit import blocks, f32, padded, product, right, shape, through
 from .registry import faulty
 
-SPECIAL = {"finding": "special-values", "needs": ("specials",)}
+SPECIAL = {"finding": "special-values"}
 
 
 # --- NaN and infinity
@@ -39,7 +39,13 @@ def inputs_cleaned():
     return kernel
 
 
-@faulty("zeros-skipped", kind="nan-inf", models="sparse fast paths", problem=shape(6, 5, 16), **SPECIAL)
+@faulty(
+    "zeros-skipped",
+    kind="nan-inf",
+    models="sparse fast paths",
+    problem=shape(6, 5, 16, nonfinite="ieee"),
+    **SPECIAL,
+)
 def zeros_skipped():
     """Products with a zero of a are skipped, also 0 * NaN and 0 * infinity."""
 
@@ -55,7 +61,7 @@ def zeros_skipped():
     "infinity-split",
     kind="nan-inf",
     models="emulated float32 on bfloat16 units",
-    problem=shape(6, 5, 8, a="float32"),
+    problem=shape(6, 5, 8, a="float32", nonfinite="ieee"),
     **SPECIAL,
 )
 def infinity_split():
@@ -129,7 +135,108 @@ def k_padding_from_last_call():
     return kernel
 
 
+@faulty("nan-becomes-zero", kind="nan-inf", models="nan_to_num left in", problem=shape(6, 5, 16), **SPECIAL)
+def nan_becomes_zero():
+    """NaN in the result is replaced by zero."""
+
+    def kernel(a, b):
+        out = product(a, b)
+        return np.where(np.isnan(out), 0, out).astype(a.dtype)
+
+    return kernel
+
+
+@faulty(
+    "nan-lost-in-a-maximum", kind="nan-inf", models="fmax in a clamped epilogue", problem=shape(6, 5, 16), **SPECIAL
+)
+def nan_lost_in_a_maximum():
+    """The result is clamped from below by a maximum that prefers numbers."""
+
+    def kernel(a, b):
+        return np.fmax(product(a, b), np.float32(-3e38)).astype(a.dtype)
+
+    return kernel
+
+
+@faulty(
+    "nan-of-the-next-row",
+    kind="nan-inf",
+    models="oneDNN's bfloat16 kernels on AMX, in PyTorch 2.13 on a CPU, k = 200",
+    problem=shape(6, 5, 13),
+    **SPECIAL,
+)
+def nan_of_the_next_row():
+    """The last tile of k runs on into the next row of a, against zeros in place of b: 0 * NaN is NaN."""
+
+    def kernel(a, b):
+        x = np.ascontiguousarray(f32(a)).reshape(-1)
+        m, k = a.shape
+        wide = np.zeros((m, 16), np.float32)
+        for i in range(m):
+            row = x[i * k : i * k + 16]
+            wide[i, : row.size] = row
+        return (wide @ padded(f32(b), 0, 16)).astype(a.dtype)
+
+    return kernel
+
+
+@faulty("infinity-becomes-largest", kind="nan-inf", models="nan_to_num left in", problem=shape(6, 5, 16), **SPECIAL)
+def infinity_becomes_largest():
+    """Infinities in the operands are replaced by the largest finite number."""
+
+    def kernel(a, b):
+        return (
+            (np.clip(f32(a), -65504, 65504) @ np.clip(f32(b), -65504, 65504))
+            .astype(np.float32)
+            .clip(-65504, 65504)
+            .astype(a.dtype)
+        )
+
+    return kernel
+
+
+@faulty("infinity-loses-its-sign", kind="nan-inf", models="a sign bit masked off", problem=shape(6, 5, 16), **SPECIAL)
+def infinity_loses_its_sign():
+    """Infinite results are positive."""
+
+    def kernel(a, b):
+        out = product(a, b)
+        return np.where(np.isinf(out), np.inf, out).astype(a.dtype)
+
+    return kernel
+
+
+@faulty(
+    "zeros-of-b-skipped",
+    kind="nan-inf",
+    models="reference BLAS before 3.8, sparse fast paths",
+    problem=shape(6, 5, 16, nonfinite="ieee"),
+    **SPECIAL,
+)
+def zeros_of_b_skipped():
+    """Products with a zero of b are skipped, also 0 * NaN, where IEEE arithmetic was agreed."""
+
+    def kernel(a, b):
+        x, y = f32(a), f32(b)
+        return np.where((y == 0)[None], 0, x[:, :, None] * y[None]).sum(1).astype(a.dtype)
+
+    return kernel
+
+
 # --- the ends of the range
+
+
+@faulty(
+    "finite-overflow-clamped", kind="saturation", models="satfinite conversions", problem=shape(6, 5, 16), **SPECIAL
+)
+def finite_overflow_clamped():
+    """A sum beyond the range gives the largest float16 number; infinities stay."""
+
+    def kernel(a, b):
+        out = product(a, b)
+        return np.where(np.isfinite(out), np.clip(out, -65504, 65504), out).astype(a.dtype)
+
+    return kernel
 
 
 @faulty("overflow-clamped", kind="saturation", models="ROCm/rocm-systems#9556", problem=shape(6, 5, 16), **SPECIAL)
@@ -160,7 +267,11 @@ def overflow_not_clamped():
 
 
 @faulty(
-    "clamped-at-240", kind="saturation", models="ROCm/rocm-systems#9556", problem=shape(6, 5, 40, a="float8_e4m3fn")
+    "clamped-at-240",
+    kind="saturation",
+    models="ROCm/rocm-systems#9556",
+    finding=("special-values", "wrong-result"),
+    problem=shape(6, 5, 40, a="float8_e4m3fn"),
 )
 def clamped_at_240():
     """The result is clamped to the range of the sibling format, 240."""
@@ -181,7 +292,13 @@ def clamped_at_448():
     return kernel
 
 
-@faulty("clamped-at-30000", kind="saturation", models="ROCm/rocm-systems#9556", problem=shape(6, 5, 40))
+@faulty(
+    "clamped-at-30000",
+    kind="saturation",
+    models="ROCm/rocm-systems#9556",
+    finding=("special-values", "wrong-result"),
+    problem=shape(6, 5, 40),
+)
 def clamped_at_30000():
     """A float16 result is clamped at 30000, far above ordinary data and below the largest number."""
 
@@ -261,6 +378,43 @@ def subnormal_results_flushed():
     def kernel(a, b):
         out = product(a, b)
         return np.where(abs(out) < 2.0**-14, 0, out).astype(a.dtype)
+
+    return kernel
+
+
+@faulty(
+    "subnormals-read-as-normal",
+    kind="denormal",
+    models="table-free decoding of narrow formats",
+    problem=shape(6, 5, 16),
+    **SPECIAL,
+)
+def subnormals_read_as_normal():
+    """Subnormal operands are decoded with the leading bit of a normal number."""
+
+    def kernel(a, b):
+        def decode(x):
+            wrong = np.copysign(abs(f32(x)) / 2 + np.float32(2.0**-15), f32(x))
+            return np.where((abs(f32(x)) < 2.0**-14) & (f32(x) != 0), wrong, f32(x))
+
+        return (decode(a) @ decode(b)).astype(a.dtype)
+
+    return kernel
+
+
+@faulty(
+    "subnormal-results-too-large",
+    kind="denormal",
+    models="conversions without a subnormal case",
+    problem=shape(6, 5, 16, a="bfloat16"),
+    **SPECIAL,
+)
+def subnormal_results_too_large():
+    """Results below the smallest normal number become that number."""
+
+    def kernel(a, b):
+        out = product(a, b)
+        return np.where((abs(out) < 2.0**-126) & (out != 0), np.copysign(2.0**-126, out), out).astype(a.dtype)
 
     return kernel
 
@@ -492,7 +646,6 @@ formula(
     kind="denormal",
     models="ROCm/rocm-libraries#11938",
     finding=("special-values", "wrong-result", "input-precision"),
-    needs=("specials",),
     problem=shape(6, 5, 16, a="float8_e4m3fn", out="float32", subnormals="preserve"),
 )
 def fp8_subnormals_lost():

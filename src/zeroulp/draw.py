@@ -1,9 +1,10 @@
 """
 Random numbers whose bits are the same everywhere: a counter, hashed.
 
-Word *i* of a stream is ``splitmix64(key + i * golden)``; the key is a hash of the check's seed
-and of what the stream is for. Only integer arithmetic modulo 2^64 is used, so another machine,
-numpy version or array library draws the same inputs from the same seed.
+Word *i* of a stream is half of ``splitmix64(key + i // 2 * golden)``; the key is a hash of the
+check's seed and of what the stream is for. Only integer arithmetic modulo 2^64 is used, so another
+machine, numpy version or array library draws the same inputs from the same seed. Any word can be
+had without those before it: matrices are drawn a few rows at a time, or just the rows asked for.
 
 References:
     G. Steele, D. Lea, C. Flood, *Fast splittable pseudorandom number generators*, OOPSLA 2014.
@@ -14,73 +15,126 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zeroulp.arrays import HOST, Arrays
 from zeroulp.errors import UsageError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_CHUNK = 1 << 16
+
+@dataclass(frozen=True)
+class Part:
+    """
+    Some rows and columns of a matrix, or of a batch of them with its leading axes flattened.
+
+    Args:
+        shape: (*batch, rows, columns), or (columns,), of the whole.
+        start: The first row, where they are consecutive.
+        count: How many rows.
+        rows: (count,) int64, their numbers where they are not consecutive.
+        columns: int64 numbers of the columns; None: all of them.
+        arrays: The library to draw with.
+    """
+
+    shape: tuple[int, ...]
+    start: int
+    count: int
+    rows: Any = None
+    columns: Any = None
+    arrays: Arrays = HOST
+
+    @classmethod
+    def whole(cls, shape: tuple[int, ...], arrays: Arrays = HOST) -> Part:
+        """All rows and columns."""
+        return cls(shape, 0, math.prod(shape[:-1]), arrays=arrays)
+
+    def between(self, start: int, stop: int) -> Part:
+        """The rows from *start* to *stop* - 1."""
+        return replace(self, start=start, count=stop - start, rows=None)
+
+    def at(self, rows: Any = None, columns: Any = None) -> Part:
+        """Other rows, or other columns, in any order and as often as wished."""
+        other = self if rows is None else replace(self, start=0, count=len(rows), rows=rows)
+        return other if columns is None else replace(other, columns=columns)
+
+    def numbers(self) -> Any:
+        """(count,) numbers of the rows."""
+        return self.arrays.arange(self.start, self.start + self.count) if self.rows is None else self.rows
+
+    def coordinate(self, axis: int) -> Any:
+        """The index along *axis* (-2 or -1), broadcastable to (count, columns)."""
+        if axis == -1:
+            return (self.arrays.arange(0, self.shape[-1]) if self.columns is None else self.columns)[None, :]
+        return (self.numbers() % self.shape[-2])[:, None]
 
 
 class Stream:
     """An endless sequence of random 32-bit words, from a 64-bit key."""
 
     def __init__(self, key: int) -> None:
-        self._key = np.uint64(key)
+        self._key = key
         self._used = 0
 
     def words(self, count: int) -> NDArray[np.uint32]:
         """The next *count* words."""
-        pairs = (count + 1) // 2
-        out = np.empty(pairs, np.uint64)
-        for start in range(0, pairs, _CHUNK):
-            stop = min(start + _CHUNK, pairs)
-            counter = np.arange(self._used + start + 1, self._used + stop + 1, dtype=np.uint64)
-            out[start:stop] = _splitmix64(self._key, counter)
-        self._used += pairs
-        return out.astype("<u8", copy=False).view("<u4")[:count]
+        first, self._used = self._used, self._used + count + count % 2
+        return np.asarray(HOST.words(self._key, first, count))
 
     def below(self, bound: int, shape: tuple[int, ...]) -> NDArray[np.int32]:
         """Integers from 0 to *bound* - 1 (bound at most 2^31), uniform to within 2^-32 each."""
-        words = self.words(math.prod(shape))
-        if bound & (bound - 1) == 0:
-            drawn = words >> np.uint32(32 - bound.bit_length() + 1) if bound > 1 else np.zeros_like(words)
-        else:
-            drawn = (words.astype(np.uint64) * np.uint64(bound)) >> np.uint64(32)
-        return drawn.astype(np.int32).reshape(shape)
-
-    def signed(self, magnitude: int, shape: tuple[int, ...]) -> NDArray[np.int32]:
-        """Integers from {±1, ..., ±magnitude}, no zero, uniform."""
-        drawn = self.below(2 * magnitude, shape)
-        drawn -= magnitude
-        drawn += (drawn >= 0).astype(np.int32)
-        return drawn
-
-    def chosen(self, probability: float, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-        """True with this *probability* (to within 2^-32), independently."""
-        threshold = np.uint32(min(round(probability * 2**32), 2**32 - 1))
-        return np.asarray(self.words(math.prod(shape)) < threshold).reshape(shape)
+        return HOST.below(self.words(math.prod(shape)), bound).reshape(shape)
 
     def permutation(self, count: int) -> NDArray[np.int64]:
         """A random order of 0 to *count* - 1."""
         high, low = self.words(count).astype(np.uint64), self.words(count).astype(np.uint64)
         return np.argsort((high << np.uint64(32)) | low, kind="stable")
 
+    def chosen(self, probability: float, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+        """True with this *probability* (to within 2^-32), independently."""
+        return HOST.is_below(self.words(math.prod(shape)), _threshold(probability)).reshape(shape)
 
-def _splitmix64(key: np.uint64, counter: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    z = counter * _GOLDEN
-    z += key
-    z ^= z >> np.uint64(30)
-    z *= np.uint64(0xBF58476D1CE4E5B9)
-    z ^= z >> np.uint64(27)
-    z *= np.uint64(0x94D049BB133111EB)
-    return np.asarray(z ^ (z >> np.uint64(31)))
+
+class Field:
+    """
+    A number for every element of a matrix: element e of it from word e of a stream.
+
+    Args:
+        key: Of the stream.
+    """
+
+    def __init__(self, key: int) -> None:
+        self._key = key
+
+    def _words(self, part: Part) -> Any:
+        width = part.shape[-1]
+        if part.rows is None and part.columns is None:
+            words = part.arrays.words(self._key, part.start * width, part.count * width)
+            return words.reshape(part.count, width)
+        return part.arrays.words_at(self._key, part.numbers()[:, None] * width + part.coordinate(-1))
+
+    def below(self, bound: int, part: Part) -> Any:
+        """(rows, columns) integers from 0 to *bound* - 1 (bound at most 2^31), uniform to within 2^-32 each."""
+        return part.arrays.below(self._words(part), bound)
+
+    def signed(self, magnitude: int, part: Part) -> Any:
+        """(rows, columns) integers from {±1, ..., ±magnitude}, no zero, uniform."""
+        drawn = self.below(2 * magnitude, part)
+        drawn -= magnitude
+        drawn += drawn >= 0
+        return drawn
+
+    def chosen(self, probability: float, part: Part) -> Any:
+        """(rows, columns): True with this *probability* (to within 2^-32), independently."""
+        return part.arrays.is_below(self._words(part), _threshold(probability))
+
+
+def _threshold(probability: float) -> int:
+    return min(round(probability * 2**32), 2**32 - 1)
 
 
 @dataclass(frozen=True)
@@ -99,6 +153,10 @@ class Seed:
     def stream(self, label: str) -> Stream:
         """The trial's own stream for *label*."""
         return Stream(_hash(self.check, f"trial {self.trial} {label}"))
+
+    def field(self, label: str) -> Field:
+        """The trial's own numbers for the elements of the matrix called *label*."""
+        return Field(_hash(self.check, f"trial {self.trial} {label}"))
 
     def shared(self, label: str) -> Stream:
         """A stream that all trials of the check have in common."""

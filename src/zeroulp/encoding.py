@@ -12,6 +12,7 @@ References:
 
 from __future__ import annotations
 
+import functools
 from typing import Any, TypeAlias
 
 import ml_dtypes
@@ -29,7 +30,12 @@ _CHUNK = 1 << 20  # elements rounded at a time: the temporaries stay in cache an
 
 def storage_dtype(format_: Format) -> np.dtype[Any]:
     """The numpy (or ml_dtypes) dtype that arrays of this format have."""
-    name = format_.storage_name
+    return dtype_named(format_.storage_name)
+
+
+@functools.cache
+def dtype_named(name: str) -> np.dtype[Any]:
+    """The numpy (or ml_dtypes) dtype with this *name*."""
     return np.dtype(getattr(ml_dtypes, name, None) or name)
 
 
@@ -116,6 +122,13 @@ def nan_code(format_: Format) -> int:
     if format_.specials is Specials.NAN_AT_NEGATIVE_ZERO:
         return int(1 << (format_.bits - 1))
     raise ValueError(f"{format_} has no NaN")
+
+
+def negative_zero(format_: Format) -> int:
+    """The encoding of -0. Raises ValueError if the format has none."""
+    if not format_.has_negative_zero:
+        raise ValueError(f"{format_} has no negative zero")
+    return 1 << ((BY_NAME[format_.storage].bits if format_.storage else format_.bits) - 1)
 
 
 def round_values(values: Array, format_: Format, *, saturate: bool = False) -> Array:

@@ -91,6 +91,9 @@ class Family:
         rows: Row i of a (and of c) is multiplied by 2**r_i, with |r_i| at most this.
         columns: Column j of b (and of c and bias) is multiplied by 2**c_j, likewise.
         inner: Column k of a is multiplied by 2**t_k and row k of b by 2**-t_k, likewise.
+        beyond: Where a clause of the contract settles the result in place of the theorems:
+            ``"overflow"``: sums may exceed the output's range, not the accumulator's;
+            ``"subnormals"``: operands and results may be subnormal. Empty: nowhere.
     """
 
     a: Lattice
@@ -102,6 +105,7 @@ class Family:
     rows: int = 0
     columns: int = 0
     inner: int = 0
+    beyond: str = ""
 
     def spreads(self) -> dict[str, int]:
         """By how many binary places each operand, and the output, can be shifted in either direction."""
@@ -241,9 +245,11 @@ def certify(problem: Matmul, family: Family, *, declared: bool) -> Certificate:
     terms, quantum = _all_terms(problem, family)
     largest = sum(size << (exponent - quantum) for size, exponent in terms)
     needed = largest > budget(problem, declared=False)[0] and not family.masked
-    declared = declared and needed  # lean on no more than is needed
+    declared = declared and (needed or bool(family.beyond))  # lean on no more than is needed
     n, bits, clause = budget(problem, declared=declared)
     reason, remedy = _obstacle(problem, family, n, (largest, quantum), clause)
+    if family.beyond and not declared:
+        reason, remedy = "results beyond the output's range need the range of the declared accumulator", ""
     return Certificate(
         holds=not reason,
         theorem="round-once" if declared else "any-order",
@@ -272,7 +278,7 @@ def _all_terms(problem: Matmul, family: Family) -> tuple[list[tuple[int, int]], 
 
 def _obstacle(problem: Matmul, family: Family, n: int, total: tuple[int, int], clause: str) -> tuple[str, str]:
     """The first obligation that is not met, and what would meet it; *total*: S and its quantum's exponent."""
-    keep = problem.subnormals == "preserve"
+    keep = problem.subnormals == "preserve" or family.beyond == "subnormals"
     largest, quantum = total
     formats = {operand.name: operand.format for operand in problem.operands}
     spreads = family.spreads()
@@ -295,9 +301,11 @@ def _obstacle(problem: Matmul, family: Family, n: int, total: tuple[int, int], c
     stages = [(reach, quantum), (before, family.a.exponent + family.b.exponent)]  # with and without the epilogue
     lone = min(family.terms, problem.k) == 1 and family.c is None and family.bias is None
     least = family.a.least * family.b.least if lone else 1
-    for format_ in _stores(problem):
+    for i, format_ in enumerate(_stores(problem)):
+        beyond = family.beyond if i == 0 and problem.accumulate != "any" else ""  # of the output, which rounds once
         for size, exponent in stages:
-            trouble = _out_of_range(size, exponent, format_, least=least, spread=spreads["out"], keep=keep)
+            below, above = _out_of_range(size, exponent, format_, least=least, spread=spreads["out"], keep=keep)
+            trouble = (below if beyond != "subnormals" else None) or (above if beyond != "overflow" else None)
             if trouble:
                 return trouble
     return "", ""
@@ -305,18 +313,18 @@ def _obstacle(problem: Matmul, family: Family, n: int, total: tuple[int, int], c
 
 def _out_of_range(
     size: int, exponent: int, format_: Format, *, least: int, spread: int, keep: bool
-) -> tuple[str, str] | None:
+) -> tuple[tuple[str, str] | None, tuple[str, str] | None]:
     """
-    Why sums of *least* to *size* quanta of 2**exponent leave the range of *format_*, and the remedy.
+    Why sums of *least* to *size* quanta of 2**exponent leave the range of *format_* below, and above, and the remedy.
 
     The quantum may be multiplied by powers of two from 2**-spread to 2**spread. None if they stay.
     """
     below = _below_range(exponent - spread, least, format_, keep=keep) if size else None
-    if below:
-        return f"the quantum {below[0]}", below[1]
+    below = (f"the quantum {below[0]}", below[1]) if below else None
+    above = None
     if _exceeds(size, exponent + spread, format_):
-        return f"sums can exceed {format_.max_finite:g}, the largest finite number of {format_}", "scale it down"
-    return None
+        above = f"sums can exceed {format_.max_finite:g}, the largest finite number of {format_}", "scale it down"
+    return below, above
 
 
 def _exceeds(size: int, exponent: int, format_: Format) -> bool:

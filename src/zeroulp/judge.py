@@ -8,8 +8,9 @@ forgiven, and no tolerance enters.
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -104,7 +105,7 @@ def differing(actual: Array, expected: Expected, format_: Format) -> NDArray[np.
     """Which compared positions differ, as a mask of the output's shape."""
     sign: Array | bool = False if expected.zero_sign is None else expected.zero_sign
     agree = same(actual, expected.codes, format_, zero_sign=sign)
-    for other in expected.also or ():
+    for other in expected.also:
         agree = agree | same(actual, other, format_, zero_sign=sign)
     return ~agree if expected.compared is None else ~agree & expected.compared
 
@@ -122,26 +123,64 @@ def judge(actual: Array, expected: Expected, format_: Format) -> Outcome:
         `Matched`, or `Differs` with the first difference in row-major order.
     """
     wrong = differing(actual, expected, format_)
-    elements = wrong.size
-    compared = elements if expected.compared is None else int(np.count_nonzero(expected.compared))
-    count = int(np.count_nonzero(wrong))
-    if count == 0:
-        return Matched(compared, elements)
-    places = np.nonzero(wrong)
-    first = tuple(int(axis[0]) for axis in places)
-    codes = actual[first], expected.codes[first]
-    nans = encoding.is_nan(actual, format_) & ~encoding.is_nan(expected.codes, format_)
-    either_nan = any(encoding.is_nan(np.asarray([code]), format_)[0] for code in codes)
-    ulps = None if either_nan else int(encoding.ulp_distance(np.asarray(codes[0]), np.asarray(codes[1]), format_))
-    return Differs(
-        first=first,
-        expected=Value.of(codes[1], format_),
-        actual=Value.of(codes[0], format_),
-        ulps=ulps,
-        differing=count,
-        compared=compared,
-        elements=elements,
-        low=tuple(int(axis.min()) for axis in places),
-        high=tuple(int(axis.max()) for axis in places),
-        nans=int(np.count_nonzero(nans & wrong)),
-    )
+    compared = wrong.size if expected.compared is None else int(np.count_nonzero(expected.compared))
+    tally = Tally(format_, actual.shape, compared)
+    if wrong.any():
+        tally.add(np.nonzero(wrong), actual[wrong], expected.codes[wrong])
+    return tally.outcome()
+
+
+class Tally:
+    """
+    Differences, gathered part by part.
+
+    Args:
+        format_: The output's format.
+        shape: Its shape.
+        compared: How many positions are compared; default: all.
+    """
+
+    def __init__(self, format_: Format, shape: tuple[int, ...], compared: int | None = None) -> None:
+        self._format, self._elements = format_, math.prod(shape)
+        self._compared = self._elements if compared is None else compared
+        self._found: list[Differs] = []
+
+    def add(self, places: tuple[Array, ...], actual: Array, expected: Array) -> None:
+        """
+        Positions that do not agree.
+
+        Args:
+            places: Their indices along each axis, in row-major order.
+            actual: (count,) encodings that stand there.
+            expected: (count,) encodings that should.
+        """
+        format_ = self._format
+        nans = encoding.is_nan(actual, format_) & ~encoding.is_nan(expected, format_)
+        codes = actual[:1], expected[:1]
+        either_nan = any(encoding.is_nan(code, format_)[0] for code in codes)
+        self._found.append(
+            Differs(
+                first=tuple(int(axis[0]) for axis in places),
+                expected=Value.of(codes[1][0], format_),
+                actual=Value.of(codes[0][0], format_),
+                ulps=None if either_nan else int(encoding.ulp_distance(*codes, format_)[0]),
+                differing=len(actual),
+                compared=self._compared,
+                elements=self._elements,
+                low=tuple(int(axis.min()) for axis in places),
+                high=tuple(int(axis.max()) for axis in places),
+                nans=int(np.count_nonzero(nans)),
+            )
+        )
+
+    def outcome(self) -> Outcome:
+        """What came of it."""
+        if not self._found:
+            return Matched(self._compared, self._elements)
+        return replace(
+            min(self._found, key=lambda part: part.first),
+            differing=sum(part.differing for part in self._found),
+            low=tuple(map(min, zip(*(part.low for part in self._found), strict=True))),
+            high=tuple(map(max, zip(*(part.high for part in self._found), strict=True))),
+            nans=sum(part.nans for part in self._found),
+        )

@@ -12,12 +12,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from zeroulp import encoding
+from zeroulp.arrays import arrays_of
 from zeroulp.formats import BY_NAME, Format, Specials
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from zeroulp.encoding import Array
     from zeroulp.problem import Layout, Operand
 
@@ -87,15 +88,12 @@ def moved(region: Region, by: int) -> Region:
     return replace(region, start=region.start + by, low=region.low + by, high=region.high + by)
 
 
-def view(block: Array, region: Region) -> Array:
-    """The region's array, sharing memory with *block* (uint8)."""
-    size = region.dtype.itemsize
-    strides = tuple(stride * size for stride in region.strides)
-    array: Array = np.ndarray(region.shape, region.dtype, buffer=block.data, offset=region.start, strides=strides)
-    return array
+def view(block: Any, region: Region) -> Any:
+    """The region's array, sharing memory with *block* (bytes, of any array library)."""
+    return arrays_of(block).view(block, region.dtype.name, region.shape, region.strides, region.start)
 
 
-def raw(block: Array, region: Region) -> Array:
+def raw(block: Any, region: Region) -> Any:
     """All bytes of the region, guards included."""
     return block[region.low : region.high]
 
@@ -116,21 +114,51 @@ def poison_code(format_: Format, *, second: bool = False) -> int:
     return nan | 1 if format_.has_infinity else nan | 1 << (format_.bits - 1)
 
 
-def fill(block: Array, region: Region, code: int) -> None:
+def fill(block: Any, region: Region, code: int) -> None:
     """Put *code* on every element of the region, guards and gaps included."""
-    codes = encoding.code_dtype(BY_NAME[region.format])
-    raw(block, region).view(codes)[:] = code
+    arrays_of(block).fill(raw(block, region), code, region.dtype.itemsize)
 
 
-def fill_guarded_output(block: Array, region: Region, poison: int | Array) -> None:
+def fill_guarded_output(block: Any, region: Region, poison: int | Array) -> None:
     """Put the guard's pattern around the output and *poison* (one encoding, or one for each) on its elements."""
-    raw(block, region)[:] = _PATTERN
-    encoding.bits_of(view(block, region))[...] = poison
+    arrays = arrays_of(block)
+    if isinstance(poison, int):  # over all of it, then the pattern around
+        arrays.fill(raw(block, region), poison, region.dtype.itemsize)
+        for piece in around(block, region):
+            piece[...] = _PATTERN
+        return
+    arrays.fill(raw(block, region), _PATTERN, 1)
+    arrays.codes(view(block, region))[...] = poison
 
 
-def outside(block: Array, region: Region) -> Array:
-    """A copy of the region's bytes in which the array's own elements are blanked: its guards."""
-    copy: Array = raw(block, region).copy()
-    own = replace(region, start=region.start - region.low, low=0, high=region.high - region.low)
-    encoding.bits_of(view(copy, own))[...] = 0
-    return copy
+def around(block: Any, region: Region) -> list[Any]:
+    """The bytes of the region that are not the array's own: below it, between its rows, above it."""
+    size, arrays = region.dtype.itemsize, arrays_of(block)
+    reached = [(n - 1) * s for n, s in zip(region.shape, region.strides, strict=True)]
+    end = region.start + (sum(reached) + 1) * size if min(region.shape, default=1) else region.start
+    pieces = [block[region.low : region.start], block[end : region.high]]
+    if min(region.shape, default=1) == 0 or len(region.shape) < 2:
+        return pieces
+    axes = sorted(
+        ((s, n) for s, n in zip(region.strides, region.shape, strict=True) if s and n > 1), reverse=True
+    )
+    dense = axes.pop()[1] if axes and axes[-1][0] == 1 else 1  # neighbours in memory that are all elements
+    for place, (stride, extent) in reversed(list(enumerate(axes))):
+        if stride > dense:
+            outer = axes[:place]
+            shape = (*(n for _, n in outer), extent - 1, (stride - dense) * size)
+            strides = (*(s * size for s, _ in outer), stride * size, 1)
+            pieces.append(arrays.view(block, "uint8", shape, strides, region.start + dense * size))
+        dense = stride * (extent - 1) + dense
+    return pieces
+
+
+def outside(block: Any, region: Region) -> list[Any]:
+    """A copy of those bytes."""
+    return [arrays_of(block).copy(piece) for piece in around(block, region)]
+
+
+def is_same_outside(before: list[Any], block: Any, region: Region) -> bool:
+    """Whether those bytes are what `outside` copied."""
+    arrays = arrays_of(block)
+    return all(arrays.equal(one, other) for one, other in zip(before, around(block, region), strict=True))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from zeroulp.errors import ProblemError
 from zeroulp.exactness import Certificate, certify
-from zeroulp.probes import TABLE, Options, family_of, probe_named
+from zeroulp.probes import TABLE, Options, Partial, family_of, probe_named
 from zeroulp.problem import LAYOUTS
 
 if TYPE_CHECKING:
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     from zeroulp.probes.base import Settings
     from zeroulp.problem import Matmul
 
-MOST_CALLS = 37
+MOST_CALLS = 42
 """A plan that nobody asked to be longer calls the kernel about this often."""
 
 _MOVED_EVERY, _FIRST_MOVED = 6, 3  # trials whose inputs lie at other addresses
 _CHANGED = ("a", "b")  # operands of which a few elements are changed in place, in one further trial each
 
-_ORDER = ("signed", "wide", "one_hot", "cancel", "sparse", "binary", "fractional")  # `specials` on request
+_ORDER = ("signed", "wide", "one_hot", "cancel", "sparse", "binary", "fractional", "specials")
 _ALL_VARIANTS = ("wide", "sparse", "specials")  # each variant is a trial
+_TOGETHER = ("specials",)  # all of its trials stand at the end of the first turn
 _AT_LEAST = {"one_hot": 3, "cancel": 2}
 _CANCEL_FOR_BLOCKS = 8  # trials of `cancel` where k has more blocks than there are trials of the main probe
 _REPEATED = ("signed", "wide")  # probes whose first trial calls again on the same inputs
@@ -206,7 +207,9 @@ def _changed(problem: Matmul, base: Trial) -> list[Trial]:
 def _turns(names: Sequence[str], counts: dict[str, int]) -> Iterator[tuple[int, str]]:
     """The probes in turn, so that each kind of input comes early: (how many before, name)."""
     for i in range(max((counts[name] for name in names), default=0)):
-        yield from ((i, name) for name in names if i < counts[name])
+        yield from ((i, name) for name in names if name not in _TOGETHER and i < counts[name])
+        if i == 0:
+            yield from ((j, name) for name in names if name in _TOGETHER for j in range(counts[name]))
 
 
 def trials_of(problem: Matmul, probe: str, options: Options, *, first_index: int, most: int) -> list[Trial]:
@@ -243,20 +246,31 @@ def _draft(problem: Matmul, names: Sequence[str], options: Options) -> _Drafts:
     for name in names:
         probe = probe_named(name)
         certified: list[tuple[Settings, Certificate]] = []
-        refused: list[Certificate] = []
+        refused: list[tuple[Settings, Certificate]] = []
         for settings in probe.variants(problem, options):
             certificate = certify(problem, family_of(problem, name, settings), declared=options.declared)
             if certificate.holds:
                 certified.append((settings, certificate))
             else:
-                refused.append(certificate)
+                refused.append((settings, certificate))
         if certified:
             drafts.variants[name] = certified
-        elif not refused:
-            drafts.skipped.append(Skipped(name, "these formats have no such values, or the contract ignores them", ""))
-        else:
-            drafts.skipped.append(Skipped(name, refused[0].reason, refused[0].remedy))
+        if isinstance(probe, Partial):
+            drafts.skipped += _left_out(problem, name, probe, refused)
+        elif not certified:
+            drafts.skipped.append(Skipped(name, refused[0][1].reason, refused[0][1].remedy))
     return drafts
+
+
+def _left_out(
+    problem: Matmul, name: str, probe: Partial, refused: list[tuple[Settings, Certificate]]
+) -> list[Skipped]:
+    """The kinds of trial that a probe has for other problems; in one line if the reason is the same for all."""
+    absent = probe.left_out(problem)
+    skipped = [Skipped(name, f"{kind}: {reason}", "") for kind, reason in absent.items()]
+    if len(set(absent.values())) == 1 and len(absent) > 1:
+        skipped = [Skipped(name, f"{', '.join(absent)}: {next(iter(absent.values()))}", "")]
+    return skipped + [Skipped(name, f"{chosen['kind']}: {c.reason}", c.remedy) for chosen, c in refused]
 
 
 def _counts(problem: Matmul, drafts: _Drafts, wished: float, trials: int | None) -> dict[str, int]:

@@ -17,7 +17,7 @@ from zeroulp import encoding
 from zeroulp.draw import Seed
 from zeroulp.exactness import certify
 from zeroulp.plan import make_plan
-from zeroulp.probes import Options, probe_named
+from zeroulp.probes import draw_all, Options, probe_named
 
 SAMPLES, SAMPLES_OF_LONG_SUMS = 1500, 600
 CONFIDENCE = 1e-6  # chance that a true claim is called false
@@ -81,7 +81,7 @@ def detected(problem, probe_name, fault, samples=SAMPLES, seed=1, options=Option
     for trial in range(trials):
         settings = variants[trial % len(variants)]
         certificate = certify(problem, probe.family(problem, settings), declared=True)
-        drawn = probe.draw(problem, settings, Seed(seed, trial), {"a": (each, problem.k), "b": (problem.k, each)})
+        drawn = draw_all(problem, probe, settings, Seed(seed, trial), {"a": (each, problem.k), "b": (problem.k, each)})
         a, b = drawn["a"].astype(np.int64), drawn["b"].T.astype(np.int64)
         right = np.einsum("tk,tk->t", a, b)
         wrong = right + fault(a, b, rng)
@@ -169,7 +169,7 @@ def test_beyond_the_budget_each_product_is_touched_by_exactly_one_block():
     probe = probe_named("signed")
     variants = probe.variants(problem, Options())
     touched = [
-        probe.draw(problem, settings, Seed(3, trial), {"a": (1, 5000), "b": (5000, 1)})["b"].ravel() != 0
+        draw_all(problem, probe, settings, Seed(3, trial), {"a": (1, 5000), "b": (5000, 1)})["b"].ravel() != 0
         for trial, settings in enumerate(variants)
     ]
     assert len(variants) == 6  # three blocks, twice: plain and scaled
@@ -189,7 +189,7 @@ def test_trials_of_wide_do_not_leave_the_same_products_out_every_time(trials, k)
         escaped *= 1 - probe.detection(problem, trial.settings)
     for check in range(len(untouched)):
         touched = [
-            probe.draw(problem, t.settings, Seed(check, t.index), {"a": (1, k), "b": (k, 1)})["b"].ravel() != 0 for t in full
+            draw_all(problem, probe, t.settings, Seed(check, t.index), {"a": (1, k), "b": (k, 1)})["b"].ravel() != 0 for t in full
         ]
         untouched[check] = ~np.any(touched, axis=0)
     assert untouched.mean() <= escaped + 5 * math.sqrt(escaped / len(untouched))

@@ -31,7 +31,7 @@ def test_inputs_stay_within_their_certificate(problem, seed):
         inputs = draw_inputs(problem, trial, seed)
         moduli = total_in_quanta(problem, inputs.family, trial.certificate, inputs.integers, moduli=True)
         assert moduli.max(initial=0) <= trial.certificate.largest_sum
-        for operand in problem.operands:
+        for operand in problem.operands if trial.probe != "specials" else ():
             values = encoding.decode(inputs.codes[operand.name], operand.format)
             assert np.isfinite(values).all()
             smallest = np.abs(values[values != 0]).min(initial=np.inf)
@@ -44,9 +44,10 @@ def test_expected_results_are_exact_sums_rounded_once(problem, seed):
     """The codes that the kernel gets, multiplied in float64 where that is exact, give the expected codes."""
     if problem.a == "float64":
         return
-    for trial in make_plan(problem, trials=2).trials:
+    plan = make_plan(problem, trials=2)
+    for trial in (trial for trial in plan.trials if trial.probe != "specials"):
         inputs = draw_inputs(problem, trial, seed)
-        expected = inputs.expected(problem)
+        expected = inputs.expected
         value = {
             o.name: np.broadcast_to(encoding.decode(inputs.codes[o.name], o.format), o.shape) for o in problem.operands
         }

@@ -20,7 +20,8 @@ from zeroulp.errors import KernelRaisedError, KernelResultError, UsageError
 from zeroulp.formats import format_named
 from zeroulp.kernels import KernelSpec, frameworks
 from zeroulp.kernels.device import Host, spans
-from zeroulp.kernels.frameworks import FRAMEWORKS, Framework, TorchDevice
+from zeroulp.kernels.frameworks import FRAMEWORKS, Framework
+from zeroulp.kernels.torch_device import TorchDevice
 from zeroulp.kernels.python import call_guarded
 from zeroulp.problem import LAYOUTS, Operand
 from zeroulp.report import Verdict, from_json, to_json

@@ -15,7 +15,7 @@ def halves(*values):
     return np.array(values, np.float16).view(np.uint16)
 
 
-def expecting(codes, *, compared=None, also=None, zero_sign=None):
+def expecting(codes, *, compared=None, also=(), zero_sign=None):
     return Expected(codes, also, compared, zero_sign, rounded=False)
 
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from zeroulp import Matmul, encoding
 from zeroulp.checks.inputs import draw_inputs
-from zeroulp.draw import Seed
+from zeroulp.draw import Part, Seed
 from zeroulp.errors import UnknownNameError
 from zeroulp.exactness import certify
 from zeroulp.plan import Trial, make_plan
-from zeroulp.probes import draw_scales, family_of, Options, probe_named, sizing, TABLE
+from zeroulp.probes import draw_all, draw_scales, family_of, Options, probe_named, sizing, TABLE
 
 FORMATS = ("float64", "float32", "tf32", "float16", "bfloat16", "e4m3", "e5m2", "e4m3fnuz", "e2m3", "e3m2", "fp4", "int8")
 law = settings(deadline=None, derandomize=True, max_examples=150)
@@ -62,7 +62,7 @@ def test_elements_lie_in_the_lattice_of_the_family(name, problem, options, pick,
         ordinary = np.isfinite(values)  # `specials` puts others here and there
         assert np.array_equal(values[ordinary], np.ldexp(integers.astype(np.float64), lattice.exponent + shift)[ordinary])
         assert ordinary.all() or name == "specials"
-    expected = inputs.expected(problem)
+    expected = inputs.expected
     assert expected.codes.shape == problem.output.shape
     a, b = (abs(inputs.integers[x].astype(np.int64)) for x in "ab")
     a = np.swapaxes(a, -1, -2) if problem.transpose_a else a
@@ -86,7 +86,7 @@ def test_elements_are_drawn_in_the_shapes_asked_for(name, layouts):
     problem = Matmul(4, 5, 6, a="float16", beta=1, bias="float16", batch=(2,))
     probe = probe_named(name)
     shapes = {"a": (1, 4, 6), "b": (2, 6, 5), "c": (2, 4, 5), "bias": (1,)}
-    drawn = probe.draw(problem, probe.variants(problem, Options())[0], Seed(1, 2), shapes)
+    drawn = draw_all(problem, probe, probe.variants(problem, Options())[0], Seed(1, 2), shapes)
     assert {key: value.shape for key, value in drawn.items()} == shapes
     assert all(value.dtype in (np.int32, np.int64) for value in drawn.values())
 
@@ -96,7 +96,7 @@ def test_other_trials_and_other_seeds_draw_other_elements(name):
     problem, probe = Matmul(4, 5, 60, a="float16"), probe_named(name)
     shapes = {"a": (4, 60), "b": (60, 5)}
     chosen = probe.variants(problem, Options())[0]
-    first, again, trial, check = (probe.draw(problem, chosen, seed, shapes) for seed in (Seed(1, 2), Seed(1, 2), Seed(1, 3), Seed(2, 2)))
+    first, again, trial, check = (draw_all(problem, probe, chosen, seed, shapes) for seed in (Seed(1, 2), Seed(1, 2), Seed(1, 3), Seed(2, 2)))
     for key in "ab":
         assert np.array_equal(first[key], again[key])
         assert not np.array_equal(first[key], trial[key])
@@ -115,8 +115,8 @@ def test_every_probe_says_what_it_is_for():
 def test_blocks_partition_k(k, terms, transposed):
     problem = Matmul(1, 3, k, a="float16", transpose_b=transposed)
     b = np.ones((3, k) if transposed else (k, 3), np.int32)
-    blocks = sizing.blocks_of(k, terms)
-    kept = [sizing.keep_block(problem, b, Seed(1, trial), trial, terms) for trial in range(blocks)]
+    blocks, whole = sizing.blocks_of(k, terms), Part.whole(b.shape)
+    kept = [sizing.keep_block(problem, lambda part: b, Seed(1, trial), trial, terms)(whole) for trial in range(blocks)]
     assert np.array_equal(sum(kept), b)
     assert all(np.count_nonzero(block.any(axis=0 if transposed else 1)) <= terms for block in kept)
 
@@ -125,7 +125,7 @@ def test_signed_has_no_zero_within_the_budget_and_every_size():
     problem, probe = Matmul(40, 40, 60, a="bfloat16", accumulate="any"), probe_named("signed")
     chosen, *others = probe.variants(problem, Options())
     assert {(v["a"], v["b"], v["terms"]) for v in others} == {(chosen["a"], chosen["b"], 60)}
-    drawn = probe.draw(problem, chosen, Seed(1, 2), {"a": (40, 60), "b": (60, 40)})
+    drawn = draw_all(problem, probe, chosen, Seed(1, 2), {"a": (40, 60), "b": (60, 40)})
     assert set(np.unique(drawn["a"])) == set(range(-chosen["a"], chosen["a"] + 1)) - {0}
     assert chosen["a"] * chosen["b"] * 60 <= 256 < (chosen["a"] * (chosen["b"] + 1)) * 60
 
@@ -138,7 +138,7 @@ def test_wide_operands_are_odd_with_the_leading_bit_set(a, width):
     full = [v for v in variants if v["width"] == width and not v["alike"]]
     assert {v["side"] for v in full} == {"a", "b"}
     for chosen in full:
-        elements = probe.draw(problem, chosen, Seed(1, 2), {"a": (50, 2), "b": (2, 50)})[chosen["side"]]
+        elements = draw_all(problem, probe, chosen, Seed(1, 2), {"a": (50, 2), "b": (2, 50)})[chosen["side"]]
         elements = elements[elements != 0]  # b outside a block of k
         assert elements.size >= 50
         assert (elements % 2 == 1).all()
@@ -195,14 +195,14 @@ def test_derived_densities_leave_no_position_out(name, a, k):
     family = probe.family(problem, chosen)
     trial = Trial(0, name, chosen, certify(problem, family, declared=True), dict.fromkeys(("a", "b", "out"), "contiguous"))
     assert family.masked
-    assert draw_inputs(problem, trial, 3).expected(problem).share_compared == 1
+    assert draw_inputs(problem, trial, 3).expected.share_compared == 1
 
 
 @pytest.mark.parametrize(("name", "values"), [("binary", {0, 1}), ("fractional", {0, 1, 2})])
 def test_zeros_have_the_probability_asked_for(name, values):
     problem, probe = Matmul(200, 200, 100, a="float16"), probe_named(name)
     (chosen,) = probe.variants(problem, Options(p_zero=0.3))
-    drawn = probe.draw(problem, chosen, Seed(1, 2), {"a": (200, 100), "b": (100, 200)})
+    drawn = draw_all(problem, probe, chosen, Seed(1, 2), {"a": (200, 100), "b": (100, 200)})
     for elements in drawn.values():
         assert set(np.unique(elements)) == values
         assert abs(np.mean(elements == 0) - 0.3) < 0.02

@@ -12,24 +12,27 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from zeroulp import encoding, memory
-from zeroulp.checks.inputs import Inputs, draw_inputs
+from zeroulp.arrays import arrays_of
+from zeroulp.checks.inputs import Inputs, digest, draw_inputs
 from zeroulp.checks.poison import poison_of
+from zeroulp.checks.snapshot import Snapshot
 from zeroulp.judge import Differs, Matched, Outcome, judge, same
 from zeroulp.problem import LAYOUTS
 from zeroulp.report import Finding
 from zeroulp.runner.base import Call
+from zeroulp.verify import WORKSPACE, Fed, Verifier
 
 if TYPE_CHECKING:
     from zeroulp.encoding import Array
+    from zeroulp.formats import Format
     from zeroulp.memory import Region
     from zeroulp.plan import Trial
     from zeroulp.problem import Matmul
-    from zeroulp.reference import Expected
     from zeroulp.runner import Returned, Runner
 
 
@@ -52,19 +55,37 @@ class Observation:
 
     Args:
         inputs: What the kernel was fed.
-        expected: What every correct kernel returns.
-        codes: What it returned at the first calls, where dtype and shape were right.
-        poison: Encodings that stood in the output (or in freed memory) before each call.
+        digest: A checksum of all input bits.
+        results: Encodings that it returned at the first calls, where dtype and shape were right.
+        poisons: Encodings that stood in the output (or in freed memory) before each call.
         outcome: The first call's result, judged; None if it could not be.
         findings: Defects other than wrong values.
     """
 
     inputs: Inputs
-    expected: Expected
-    codes: list[Array] = field(default_factory=list)
-    poison: list[int | Array] = field(default_factory=list)
+    digest: str = ""
+    results: list[Any] = field(default_factory=list)
+    poisons: list[Any] = field(default_factory=list)
     outcome: Outcome | None = None
     findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def codes(self) -> list[Array]:
+        """The results on the host."""
+        return [_on_host(result, self.inputs.problem.out_format) for result in self.results]
+
+    @property
+    def poison(self) -> list[int | Array]:
+        """The poisons on the host."""
+        format_ = self.inputs.problem.out_format
+        return [poison if isinstance(poison, int) else _on_host(poison, format_) for poison in self.poisons]
+
+    @property
+    def share_compared(self) -> float:
+        """Share of positions that were compared."""
+        if self.outcome is None or not self.outcome.elements:
+            return 1.0
+        return self.outcome.compared / self.outcome.elements
 
 
 @dataclass(frozen=True)
@@ -99,10 +120,22 @@ class Bench:
         runner: Where it runs.
         seed: The check's seed.
         writes: Whether it writes into its last argument.
+        reference: ``"verified"``, or ``"dense"``: every expected result worked out in full on the host.
+        workspace: Bytes that verification may use.
     """
 
-    def __init__(self, problem: Matmul, runner: Runner, seed: int, *, writes: bool) -> None:
+    def __init__(
+        self,
+        problem: Matmul,
+        runner: Runner,
+        seed: int,
+        *,
+        writes: bool,
+        reference: str = "verified",
+        workspace: int = WORKSPACE,
+    ) -> None:
         self.problem, self.runner, self.seed, self.writes = problem, runner, seed, writes
+        self.reference, self.workspace = reference, workspace
         self._waited = False
         self.calls = 0
         self.kernel_seconds = 0.0
@@ -129,54 +162,70 @@ class Bench:
             poison: Poison outputs with this kind only: ``"nan"`` or ``"number"``.
             patient: Give a result that is not right some time to become right.
         """
+        with self.runner.guarded():
+            return self._observe(trial, calls, plain_guards=plain_guards, poison=poison, patient=patient)
+
+    def _observe(
+        self, trial: Trial, calls: int | None, *, plain_guards: bool, poison: str, patient: bool
+    ) -> Observation:
         inputs = draw_inputs(self.problem, trial, self.seed)
-        seen = Observation(inputs, inputs.expected(self.problem))
+        seen = Observation(inputs)
         operands, outputs, _ = _regions(self.problem, trial.layouts, writes=self.writes)
         if trial.moved:
             operands, outputs = ([memory.moved(r, MOVED_BYTES) for r in regions] for regions in (operands, outputs))
-        block = self.runner.block
-        for region, operand in zip(operands, self.problem.operands, strict=True):
-            memory.fill(block, region, 0 if plain_guards else memory.poison_code(operand.format))
-            encoding.bits_of(memory.view(block, region))[...] = inputs.codes[operand.name]
-        copies = [memory.raw(block, region).copy() for region in operands]
+        snapshots = self._feed(seen, operands, plain_guards=plain_guards)
         for i in range(trial.calls if calls is None else calls):
             output = outputs[self.calls % len(outputs)]
-            seen.poison.append(self._poison(trial, i, poison))
+            seen.poisons.append(self._poison(trial, i, poison))
             returned = self._call(trial, seen, tuple(operands), output)
-            self._look_at_inputs(trial, seen, operands, copies)
+            self._look_at_inputs(trial, seen, snapshots)
             if not self._has_right_attributes(trial, seen, returned) or seen.findings:
                 break
             assert returned.codes is not None
             self._look_at_earlier(trial, seen, returned.codes, output)
-            self._compare(trial, seen, returned.codes)
+            self._compare(trial, seen, returned.codes, operands)
             if patient and (isinstance(seen.outcome, Differs) or _kinds(seen) & _PERHAPS_LATE):
-                self._wait(trial, seen, returned, output)
+                self._wait(trial, seen, returned, operands, output)
             if seen.findings:
                 break
         if trial.based_on is None:
             self._base = seen
         return seen
 
+    def _feed(self, seen: Observation, operands: list[Region], *, plain_guards: bool) -> list[Snapshot]:
+        """Guards, then elements; and what it takes to tell whether they are still the same."""
+        block, arrays = self.runner.block, arrays_of(self.runner.block)
+        targets = {}
+        for region, operand in zip(operands, self.problem.operands, strict=True):
+            memory.fill(block, region, 0 if plain_guards else memory.poison_code(operand.format))
+            whole = memory.view(block, region)
+            shape = seen.inputs.shape(operand.name)
+            targets[operand.name] = whole if shape == operand.shape else whole[:1]
+        seen.inputs.fill(arrays, targets)
+        snapshots = [Snapshot.of(block, region) for region in operands]
+        seen.digest = digest(targets, arrays)
+        return snapshots
+
     def look_at_kept(self, trials: list[int]) -> list[Finding]:
         """Read the results of some calls once more; *trials*: all that were run, in order."""
         for kept in self._kept:
             now = self.runner.recall(kept.number, kept.output)
-            if now.codes is None or not np.array_equal(now.codes, kept.codes):
+            if now.codes is None or not arrays_of(now.codes).equal(now.codes, kept.codes):
                 first = kept.trial.index
                 sentence = "matmul changes the result of an earlier call when it is called again."
                 return [Finding("aliased-output", sentence, first, tuple(trials[trials.index(first) :]))]
         return []
 
-    def _poison(self, trial: Trial, call: int, only: str) -> int | Array:
+    def _poison(self, trial: Trial, call: int, only: str) -> Any:
         """One encoding; before the first call of a changed trial, what the kernel returned for the old inputs."""
         base = self._base
         in_place = self.writes and call == 0 and not only and trial.based_on is not None and not trial.moved
-        if in_place and base is not None and base.codes and base.inputs.trial.index == trial.based_on:
-            return base.codes[0]
+        if in_place and base is not None and base.results and base.inputs.trial.index == trial.based_on:
+            return base.results[0]
         return poison_of(self.problem, trial, call, only=only)
 
     def _call(self, trial: Trial, seen: Observation, operands: tuple[Region, ...], output: Region) -> Returned:
-        block, poison, guard = self.runner.block, seen.poison[-1], None
+        block, poison, guard = self.runner.block, seen.poisons[-1], None
         if self.writes:
             memory.fill_guarded_output(block, output, poison)
             guard = memory.outside(block, output)
@@ -185,7 +234,7 @@ class Bench:
         call = Call(self.calls, operands, output, self.writes, in_freed_memory, keep=self._keeps())
         returned = self.runner.call(call)
         self.kernel_seconds += returned.seconds
-        if guard is not None and not np.array_equal(guard, memory.outside(block, output)):
+        if guard is not None and not memory.is_same_outside(guard, block, output):
             self._find(seen, trial, "out-of-bounds-write", "writes outside its output")
         return returned
 
@@ -195,18 +244,15 @@ class Bench:
         most = max(1, min(KEPT_RESULTS, KEPT_BYTES // max(size, 1)))
         return not self.writes and len(self._kept) < most and self.calls in _KEPT_CALLS
 
-    def _look_at_inputs(self, trial: Trial, seen: Observation, regions: list[Region], copies: list[Array]) -> None:
-        block = self.runner.block
-        for region, copy in zip(regions, copies, strict=True):
-            if np.array_equal(memory.raw(block, region), copy):
+    def _look_at_inputs(self, trial: Trial, seen: Observation, snapshots: list[Snapshot]) -> None:
+        for snapshot in snapshots:
+            if snapshot.is_unchanged():
                 continue
-            before = copy.copy()
-            after = memory.outside(block, region)
-            memory.raw(block, region)[:] = before
-            if np.array_equal(after, memory.outside(block, region)):
-                self._find(seen, trial, "input-mutated", f"changes its input {region.name}")
+            name = snapshot.region.name
+            if snapshot.is_unchanged_outside():
+                self._find(seen, trial, "input-mutated", f"changes its input {name}")
             else:
-                self._find(seen, trial, "out-of-bounds-write", f"writes outside {region.name}, which it only reads")
+                self._find(seen, trial, "out-of-bounds-write", f"writes outside {name}, which it only reads")
 
     def _has_right_attributes(self, trial: Trial, seen: Observation, returned: Returned) -> bool:
         output = self.problem.output
@@ -226,33 +272,54 @@ class Bench:
         if earlier is None or (self.writes and not _share_places(earlier.trial, trial)):
             return
         now = self.runner.recall(earlier.number, earlier.output)
-        if now.codes is None or not np.array_equal(now.codes, earlier.codes):
+        if now.codes is None or not arrays_of(now.codes).equal(now.codes, earlier.codes):
             sentence = "changes the result of an earlier call when it is called again"
             replay = tuple(dict.fromkeys((*earlier.trial.needs, *trial.needs)))
             self._find(seen, trial, "aliased-output", sentence, replay)
 
-    def _compare(self, trial: Trial, seen: Observation, codes: Array) -> None:
+    def _compare(self, trial: Trial, seen: Observation, codes: Any, operands: list[Region]) -> None:
         """Judge the first result of a trial; later ones must be the same."""
-        if len(seen.codes) < _CODES_PER_TRIAL:
-            seen.codes.append(codes)
-        format_ = self.problem.out_format
-        if seen.outcome is None:
-            seen.outcome = judge(codes, seen.expected, format_)
+        arrays = arrays_of(codes)
+        first = seen.outcome is None
+        if first:
+            seen.outcome = self._judged(seen, codes, operands)
+        if len(seen.results) < _CODES_PER_TRIAL:
+            seen.results.append(codes)
+        if first or arrays.equal(codes, seen.results[0]):
             return
-        differ = ~same(codes, seen.codes[0], format_)
-        if seen.expected.compared is not None:
-            differ &= seen.expected.compared
+        format_ = self.problem.out_format
+        now, before = (_on_host(result, format_) for result in (codes, seen.results[0]))
+        differ = ~same(now, before, format_)
+        if trial.certificate.masked and seen.inputs.expected.compared is not None:
+            differ &= seen.inputs.expected.compared
         if not differ.any():
             return
         share = f"{np.count_nonzero(differ):,} of {differ.size:,} outputs"
-        if (differ & ~np.asarray(codes == seen.poison[-1])).any():
+        if (differ & ~np.asarray(now == seen.poison[-1])).any():
             sentence = f"returns other bits when called again on the same inputs, in {share}"
             self._find(seen, trial, "nondeterministic", sentence)
         else:
             sentence = f"leaves outputs unwritten when called again on the same inputs, {share}"
             self._find(seen, trial, "unwritten-output", sentence)
 
-    def _wait(self, trial: Trial, seen: Observation, returned: Returned, output: Region) -> None:
+    def _judged(self, seen: Observation, codes: Any, operands: list[Region]) -> Outcome:
+        """What every correct kernel returns, compared with what this one did."""
+        inputs, block = seen.inputs, self.runner.block
+        arrays = arrays_of(block)
+        views = {region.name: arrays.codes(memory.view(block, region)) for region in operands}
+        changed = inputs.trial.based_on is not None or LAYOUTS[inputs.trial.layouts["b"]].broadcast
+        pool = None if changed else inputs.pool
+        fed = Fed(self.problem, inputs.family, inputs.trial.certificate, arrays, views, inputs.scales, pool)
+        if self.reference != "dense" and not inputs.overlaid and Verifier.can(fed):
+            outcome = Verifier(fed, self.workspace).judge(codes)
+            if outcome is not None:
+                return outcome
+        format_ = self.problem.out_format
+        return judge(_on_host(codes, format_), inputs.expected, format_)
+
+    def _wait(
+        self, trial: Trial, seen: Observation, returned: Returned, operands: list[Region], output: Region
+    ) -> None:
         """
         Something is wrong: if the same result is right when read a little later, it was late and that is all.
 
@@ -267,9 +334,9 @@ class Bench:
             time.sleep(pause)
             pause *= 2
             now = self.runner.recall(self.calls, output)
-            if now.codes is None or returned.codes is None or np.array_equal(now.codes, returned.codes):
+            if now.codes is None or returned.codes is None or arrays_of(now.codes).equal(now.codes, returned.codes):
                 continue
-            if isinstance(judge(now.codes, seen.expected, self.problem.out_format), Matched):
+            if isinstance(self._judged(seen, now.codes, operands), Matched):
                 seen.findings.clear()
                 self._find(seen, trial, "late-result", "returns before its result is there: read later, it is right")
                 return
@@ -286,3 +353,8 @@ def _kinds(seen: Observation) -> set[str]:
 def _share_places(left: Trial, right: Trial) -> bool:
     """Whether inputs and outputs of two trials lie in the same places."""
     return left.layouts == right.layouts and left.moved == right.moved
+
+
+def _on_host(codes: Any, format_: Format) -> Array:
+    """Encodings as numpy has them: without sign."""
+    return arrays_of(codes).to_host(codes).view(encoding.code_dtype(format_))

@@ -64,7 +64,7 @@ class Explorer:
     def observations(self, probe: str, options: Options, most: int) -> list[Observation]:
         """What *most* trials show, right or wrong; those that returned no array of the right kind left out."""
         seen = [self.observe(trial) for trial in self.trials(probe, options, most)]
-        return [one for one in seen if one.codes]
+        return [one for one in seen if one.results]
 
     def cases(self, probe: str, options: Options, most: int) -> list[Case]:
         """The same, for diagnosis."""
@@ -74,11 +74,12 @@ class Explorer:
 def case_of(problem: Matmul, seen: Observation) -> Case:
     """An observation with a result, for diagnosis."""
     inputs = seen.inputs
-    wrong = differing(seen.codes[0], seen.expected, problem.out_format)
+    actual = seen.codes[0]
+    wrong = differing(actual, inputs.expected, problem.out_format)
     certificate = inputs.trial.certificate
     total = total_in_quanta(problem, inputs.family, certificate, inputs.integers)
     exponents = None if isinstance(inputs.exponent, int) else inputs.exponent
-    return Case(problem, inputs.family, certificate, inputs.integers, total, seen.codes[0], wrong, exponents)
+    return Case(problem, inputs.family, certificate, inputs.integers, total, actual, wrong, exponents)
 
 
 def moduli_of(case: Case) -> Array:

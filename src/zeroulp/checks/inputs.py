@@ -1,28 +1,42 @@
-"""A trial's operands: drawn, encoded, and the expected result that belongs to them."""
+"""
+A trial's operands: where their elements come from, and how they get into memory.
+
+They are drawn a few rows at a time, by the array library whose memory they go to, with the same
+bits everywhere. Any part of them can be drawn again.
+"""
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from zeroulp import encoding
-from zeroulp.checks.change import with_a_few_changed
-from zeroulp.draw import Seed
-from zeroulp.probes import Overlaid, draw_scales, family_of, probe_named
+from zeroulp.arrays import HOST
+from zeroulp.checks.change import a_few_changed
+from zeroulp.draw import Part, Seed
+from zeroulp.probes import Overlaid, draw_scales, elements_of, family_of, pool_of, probe_named
 from zeroulp.problem import LAYOUTS
-from zeroulp.reference import Expected, expected_result, with_nonfinite
+from zeroulp.reference import Expected, expected_result, with_nonfinite, with_subnormals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
+    from zeroulp.arrays import Arrays
     from zeroulp.encoding import Array
-    from zeroulp.exactness import Family, Lattice
+    from zeroulp.exactness import Family
     from zeroulp.formats import Format
     from zeroulp.plan import Trial
+    from zeroulp.probes import Pool, Scales
+    from zeroulp.probes.base import Elements
     from zeroulp.problem import Matmul
+    from zeroulp.problem.layout import Shape
+
+_FAR = 120  # binary places from one within which float32 scales without rounding
 
 
 @dataclass(frozen=True)
@@ -31,92 +45,234 @@ class Inputs:
     What one trial feeds a kernel.
 
     Args:
+        problem: The problem.
         trial: The trial.
-        family: The lattices that *integers* count in.
-        integers: Elements of each operand in quanta, in its full shape.
-        codes: Encodings of each operand; an axis of stride 0 has extent 1.
-        exponent: Of the quantum that results are counted in: one for all, or one for each (m, n).
+        seed: The check's seed.
+        family: The lattices that elements are counted in.
+        scales: Powers of two along m, n and k; None: none.
+        pool: The columns that b has, where it has a few alone; None: all are drawn.
     """
 
+    problem: Matmul
     trial: Trial
+    seed: int
     family: Family
-    integers: Mapping[str, Array]
-    codes: Mapping[str, Array]
-    exponent: int | Array
+    scales: Scales | None
+    pool: Pool | None = None
 
-    def expected(self, problem: Matmul) -> Expected:
-        """What every correct kernel returns for them."""
+    @property
+    def exponent(self) -> int | Array:
+        """Of the quantum that results are counted in: one for all, or one for each (m, n)."""
+        quantum = self.trial.certificate.quantum_exponent
+        return quantum if self.scales is None else quantum + self.scales.of("out", self.problem)
+
+    @property
+    def overlaid(self) -> bool:
+        """Whether some elements are no numbers of a lattice."""
+        return isinstance(probe_named(self.trial.probe), Overlaid)
+
+    @property
+    def source(self) -> Seed:
+        """Where its numbers come from: those of a trial that changes another are that one's."""
+        trial = self.trial
+        return Seed(self.seed, trial.index if trial.based_on is None else trial.based_on)
+
+    def shape(self, name: str) -> Shape:
+        """The shape that is drawn: an axis of stride 0 has extent 1."""
+        full = next(operand.shape for operand in self.problem.operands if operand.name == name)
+        return (1, *full[1:]) if LAYOUTS[self.trial.layouts[name]].broadcast and full[0] else full
+
+    def elements(self, name: str) -> Elements:
+        """How its elements, in quanta, follow from their places."""
+        probe = probe_named(self.trial.probe)
+        drawn = elements_of(self.problem, probe, self.trial.settings, self.source, name)
+        changes = self._changes if name == self.trial.changed else ()
+        if not changes:
+            return drawn
+        width = self.shape(name)[-1]
+
+        def changed(part: Part) -> Any:
+            found, numbers = drawn(part), part.numbers()
+            for place, value in changes:
+                row, column = divmod(place, width)
+                here = (numbers == row)[:, None] & (part.coordinate(-1) == column)
+                found = found + here * (value - found)
+            return found
+
+        return changed
+
+    @functools.cached_property
+    def _changes(self) -> tuple[tuple[int, int], ...]:
+        """Flat places of the elements that are changed, and what they become."""
+        trial = self.trial
+        if trial.based_on is None:
+            return ()
+        probe = probe_named(trial.probe)
+        both = {name: elements_of(self.problem, probe, trial.settings, self.source, name) for name in ("a", "b")}
+        shapes = {name: self.shape(name) for name in both}
+        stream = Seed(self.seed, trial.index).stream("change")
+        return a_few_changed(self.problem, both, shapes, trial.changed, stream)
+
+    def fill(self, arrays: Arrays, targets: Mapping[str, Any]) -> None:
+        """
+        Put all operands where they belong.
+
+        Args:
+            arrays: The library of the targets.
+            targets: By name: a stored array of the operand's shape, or of extent 1 along a first axis of stride 0.
+
+        Exactness:
+            Each element is a number of its format (the certificate says so), and the float32 or
+            float64 on the way holds it exactly, so that no conversion rounds.
+        """
+        for name, target in targets.items():
+            elements, shape = self.elements(name), self.shape(name)
+            flushed = self._may_be_flushed(name) and not arrays.keeps_subnormals
+            for index, start, stop in blocks_of(shape, arrays.block_elements):
+                part = Part.whole(shape, arrays).between(start, stop)
+                place = target[index]
+                if flushed:
+                    codes = self._encoded(name, elements(part), part)
+                    arrays.codes(place)[...] = arrays.from_host(codes).reshape(place.shape)
+                else:
+                    arrays.store(place, self._values(name, elements(part), part).reshape(place.shape))
+        probe = probe_named(self.trial.probe)
+        if isinstance(probe, Overlaid):
+            for name in ("a", "b"):
+                places = probe.overlay(self.problem, self.trial.settings, self.source, name, self.shape(name))
+                for place, code in places:
+                    arrays.put(targets[name], place, code)
+
+    def _format(self, name: str) -> Format:
+        return next(operand.format for operand in self.problem.operands if operand.name == name)
+
+    def _may_be_flushed(self, name: str) -> bool:
+        """Whether some elements are subnormal, so that a processor set to flush those would do so on the way."""
+        lattice, format_ = self.family.lattices()[name], self._format(name)
+        return not format_.is_integer and lattice.exponent - self.family.spreads()[name] < format_.emin
+
+    def _encoded(self, name: str, integers: Any, part: Part) -> Array:
+        """Encodings of elements in quanta, by integer arithmetic on the host."""
+        exponents = np.asarray(self.family.lattices()[name].exponent)
+        if self.scales is not None and not self._repeats:
+            first, last = self.scales.along(name, self.problem)
+            exponents = exponents + last[part.arrays.to_host(part.coordinate(-1))]
+            exponents = exponents if first is None else exponents + first[part.arrays.to_host(part.coordinate(-2))]
+        host = part.arrays.to_host(integers)
+        codes = encoding.round_integers(host, np.broadcast_to(exponents, host.shape), self._format(name))
+        negative = self._negative_zeros(name, integers, part)
+        if negative is None:
+            return codes
+        sign = codes.dtype.type(encoding.negative_zero(self._format(name)))
+        return np.where(part.arrays.to_host(negative), sign, codes)
+
+    def _negative_zeros(self, name: str, integers: Any, part: Part) -> Any:
+        """Where zeros have a minus sign; None: nowhere."""
+        probe = probe_named(self.trial.probe)
+        if not isinstance(probe, Overlaid) or not self._format(name).has_negative_zero:
+            return None
+        signs = probe.signs_of_zeros(self.trial.settings, self.source, name)
+        return None if signs is None else (integers == 0) & signs.chosen(1 / 2, part)
+
+    def _values(self, name: str, integers: Any, part: Part) -> Any:
+        """Elements in quanta as the numbers they stand for, in a precision that holds them."""
+        format_ = self._format(name)
+        lattice, arrays = self.family.lattices()[name], part.arrays
+        if format_.is_integer:
+            return integers << lattice.exponent
+        reach = abs(lattice.exponent) + self.family.spreads()[name]
+        narrow = lattice.magnitude <= 2**24 and reach < _FAR and format_.bits <= 32
+        dtype = "float32" if narrow else "float64"
+        values = arrays.cast(integers, dtype)
+        negative = self._negative_zeros(name, integers, part)
+        if negative is not None:
+            values = arrays.where(negative, -0.0, values)
+        if self.scales is None or self._repeats:
+            return values * 2.0**lattice.exponent if lattice.exponent else values
+        first, last = self.scales.along(name, self.problem)
+        columns = last + lattice.exponent
+        values = values * self._powers(columns, dtype, part)[part.coordinate(-1)]
+        return values if first is None else values * self._powers(first, dtype, part)[part.coordinate(-2)]
+
+    @staticmethod
+    def _powers(exponents: Array, dtype: str, part: Part) -> Any:
+        return part.arrays.from_host(np.ldexp(1.0, exponents).astype(dtype))
+
+    @property
+    def _repeats(self) -> bool:
+        """Whether some numbers are one and the same, so that they cannot differ in scale."""
+        return any(LAYOUTS[self.trial.layouts[operand.name]].broadcast for operand in self.problem.operands)
+
+    @functools.cached_property
+    def integers(self) -> Mapping[str, Array]:
+        """All elements of each operand in quanta, on the host, in its full shape."""
+        drawn = {}
+        for operand in self.problem.operands:
+            shape = self.shape(operand.name)
+            whole = self.elements(operand.name)(Part.whole(shape)).reshape(shape)
+            drawn[operand.name] = np.broadcast_to(whole, operand.shape)
+        return drawn
+
+    @functools.cached_property
+    def codes(self) -> Mapping[str, Array]:
+        """Encodings of each operand, on the host; an axis of stride 0 has extent 1."""
+        formats = {operand.name: operand.format for operand in self.problem.operands}
+        stored = {name: np.empty(self.shape(name), encoding.storage_dtype(f)) for name, f in formats.items()}
+        self.fill(HOST, stored)
+        return {name: encoding.bits_of(array) for name, array in stored.items()}
+
+    @functools.cached_property
+    def expected(self) -> Expected:
+        """What every correct kernel returns for them, all of it, by plain integer arithmetic on the host."""
+        return self.expected_under(self.problem)
+
+    def expected_under(self, problem: Matmul) -> Expected:
+        """The same under the clauses of another contract."""
         expected = expected_result(problem, self.family, self.trial.certificate, self.integers, self.exponent)
-        if not isinstance(probe_named(self.trial.probe), Overlaid):
+        if not self.overlaid:
             return expected
         shapes = {operand.name: operand.shape for operand in problem.operands}
         codes = {name: np.broadcast_to(self.codes[name], shapes[name]) for name in ("a", "b")}
-        return with_nonfinite(problem, codes, expected)
+        expected = with_nonfinite(problem, codes, expected)
+        return with_subnormals(problem, codes, expected) if self.family.beyond == "subnormals" else expected
 
 
 def draw_inputs(problem: Matmul, trial: Trial, seed: int) -> Inputs:
     """The operands of *trial*: the same bits for the same seed, everywhere."""
-    probe = probe_named(trial.probe)
     family = family_of(problem, trial.probe, trial.settings)
-    full = {operand.name: operand.shape for operand in problem.operands}
-    drawn_shapes = {
-        name: (1, *shape[1:]) if LAYOUTS[trial.layouts[name]].broadcast and shape[0] else shape
-        for name, shape in full.items()
-    }
-    source = Seed(seed, trial.index if trial.based_on is None else trial.based_on)
-    integers = probe.draw(problem, trial.settings, source, drawn_shapes)
-    for name, shape in drawn_shapes.items():
-        assert integers[name].shape == shape, f"probe {trial.probe} drew {name} in another shape"
-    if trial.based_on is not None:
-        stream = Seed(seed, trial.index).stream("change")
-        integers = with_a_few_changed(problem, integers, trial.changed, stream)
-    repeats = drawn_shapes != full  # numbers that are one and the same cannot differ in scale
-    scales = None if repeats else draw_scales(problem, trial.settings, source)
-    lattices = family.lattices()
-    codes = {
-        operand.name: encode(
-            integers[operand.name],
-            lattices[operand.name],
-            operand.format,
-            None if scales is None else scales.of(operand.name, problem),
-        )
-        for operand in problem.operands
-    }
-    if isinstance(probe, Overlaid):
-        codes = probe.overlay(problem, trial.settings, source, codes)
-    quantum = trial.certificate.quantum_exponent
-    exponent = quantum if scales is None else quantum + scales.of("out", problem)
-    whole = {name: np.broadcast_to(integers[name], full[name]) for name in full}
-    return Inputs(trial, family, whole, codes, exponent)
+    inputs = Inputs(problem, trial, seed, family, None)
+    pool = pool_of(problem, trial.settings, inputs.source)
+    if inputs._repeats:  # noqa: SLF001
+        return replace(inputs, pool=pool)
+    return replace(inputs, pool=pool, scales=draw_scales(problem, trial.settings, inputs.source))
 
 
-def encode(integers: Array, lattice: Lattice, format_: Format, shift: Array | None = None) -> Array:
+def blocks_of(shape: Shape, most: int) -> Iterator[tuple[tuple[Any, ...], int, int]]:
     """
-    Encodings of ``integers * 2**exponent``, times ``2**shift`` element by element.
+    A matrix, or a batch, in blocks of whole rows with about *most* elements.
 
-    Exactness:
-        Each is a number of the format (the certificate says so), and the float32 or float64 on
-        the way holds it exactly, so that no conversion rounds.
+    Yields:
+        An index of the array, and the first and last-plus-one row that it selects, leading axes flattened.
     """
-    dtype = encoding.storage_dtype(format_)
-    if format_.is_integer:
-        return encoding.bits_of((integers << lattice.exponent).astype(dtype))
-    if shift is not None:
-        values = np.ldexp(integers.astype(np.float64), (shift + lattice.exponent).astype(np.int32))
-        return encoding.bits_of(values.astype(dtype, copy=False))
-    narrow = lattice.magnitude <= 2**24 and -120 < lattice.exponent < 100 and format_.bits <= 32
-    work = np.float32 if narrow else np.float64
-    values = integers.astype(work)
-    if lattice.exponent:
-        values *= work(2.0**lattice.exponent)
-    return encoding.bits_of(values.astype(dtype, copy=False))
+    rows = math.prod(shape[:-1])
+    if math.prod(shape) <= most or len(shape) == 1 or not rows:
+        yield (..., ), 0, rows
+        return
+    entry, inner = math.prod(shape[1:]), math.prod(shape[1:-1])
+    if len(shape) > 2 and entry > most:
+        for i in range(shape[0]):
+            for index, start, stop in blocks_of(shape[1:], most):
+                yield (i, *index), i * inner + start, i * inner + stop
+        return
+    step = max(1, most // entry)
+    for first in range(0, shape[0], step):
+        last = min(first + step, shape[0])
+        yield (slice(first, last),), first * inner, last * inner
 
 
-def digest(inputs: Inputs, expected: Expected) -> str:
-    """A hash of all input and expected bits, to tell whether two trials are the same."""
+def digest(targets: Mapping[str, Any], arrays: Arrays) -> str:
+    """A hash of all input bits, to tell whether two trials are the same."""
     hashed = hashlib.blake2b(digest_size=16)
-    for name in sorted(inputs.codes):
-        hashed.update(name.encode())
-        hashed.update(np.ascontiguousarray(inputs.codes[name]).data)
-    hashed.update(np.ascontiguousarray(expected.codes).data)
+    for name in sorted(targets):
+        hashed.update(f"{name} {arrays.checksum(arrays.codes(targets[name])):016x} ".encode())
     return hashed.hexdigest()

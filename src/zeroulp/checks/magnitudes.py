@@ -85,8 +85,8 @@ def _products(problem: Matmul, seen: Observation) -> _Products:
     else:
         k = b.argmax(axis=-2)[..., None, :]  # (..., 1, n)
         a, b = np.take_along_axis(a, k, -1), np.take_along_axis(b, k, -2)
-    wrong = differing(seen.codes[0], seen.expected, problem.out_format)
-    results = [np.abs(encoding.decode(c, problem.out_format)) for c in (seen.expected.codes, seen.codes[0])]
+    wrong = differing(seen.codes[0], seen.inputs.expected, problem.out_format)
+    results = [np.abs(encoding.decode(c, problem.out_format)) for c in (seen.inputs.expected.codes, seen.codes[0])]
     return _Products(*(np.broadcast_to(x, wrong.shape).ravel() for x in (a, b, *results, wrong)))
 
 

@@ -17,8 +17,9 @@ import numpy as np
 
 from zeroulp.checks.explore import Explorer, case_of
 from zeroulp.checks.poison import differs_by_poison
-from zeroulp.checks.widths import name_by_width
-from zeroulp.diagnose import explain, fitting_roundings, is_one_of_two_neighbours, whereabouts
+from zeroulp.checks.special import is_left_over, is_special, is_subnormal, left_over, special_case
+from zeroulp.checks.widths import name_by_width, wrong_on_ordinary_numbers
+from zeroulp.diagnose import explain, explain_special, fitting_roundings, is_one_of_two_neighbours, whereabouts
 from zeroulp.errors import KernelError
 from zeroulp.judge import Matched, differing, same
 from zeroulp.probes import Options
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _IN_PLACE = "returns an earlier result: its inputs changed in place and its output did not"
 _ROUNDING_TRIALS = (("cancel", 4), ("wide", 8), ("one_hot", 5), ("signed", 2))
 _FEWEST_ROUNDED = 2  # wrong outputs below which a way of rounding is a guess
+_SMALL_RESULTS = ("cancel", "sparse")  # where many formulas give the same zeros: they must show elsewhere too
 _READS_POISON = "depends on what its output held before the call"
 
 
@@ -46,7 +48,7 @@ def name_difference(bench: Bench, trial: Trial, seen: Observation, before: Obser
         seen: What it showed.
         before: What the trial before it showed, if there was one.
     """
-    wrong = differing(seen.codes[0], seen.expected, bench.problem.out_format)
+    wrong = differing(seen.codes[0], seen.inputs.expected, bench.problem.out_format)
     case = case_of(bench.problem, seen)
     where = whereabouts(case)
     again = bench.observe(trial, calls=3)
@@ -54,6 +56,8 @@ def name_difference(bench: Bench, trial: Trial, seen: Observation, before: Obser
         return _finding("unwritten-output", f"leaves outputs unwritten, {where}", trial)
     if _reads_poison(bench, trial):
         return _finding("unwritten-output", f"{_READS_POISON}, {where}", trial)
+    if before is not None and is_left_over(bench, trial, seen, before, again):
+        return left_over(trial, before, where)
     repeated = next((f for f in again.findings if f.kind == "nondeterministic"), None)
     format_ = bench.problem.out_format
     if repeated or (again.codes and not same(again.codes[0], seen.codes[0], format_)[wrong].all()):
@@ -73,11 +77,17 @@ def name_difference(bench: Bench, trial: Trial, seen: Observation, before: Obser
     if before is not None and _is_stale(seen, before, wrong):
         return _stale(trial, before)
     explorer = Explorer(bench, trial.layouts)
+    ordinary = wrong_on_ordinary_numbers(explorer) if is_subnormal(trial) else None
+    if ordinary is not None:
+        case, seen = case_of(bench.problem, ordinary), ordinary
+    elif is_special(trial):
+        return _finding("special-values", f"{explain_special(special_case(bench.problem, seen))}, {where}", trial)
     clause = _rounding(explorer, case)
     if clause:
         return _finding("rounding", f"{clause}, {where}", trial)
     clause = explain(case)
-    if clause:
+    small = seen.inputs.trial.probe in _SMALL_RESULTS
+    if clause and (not small or explorer.first_wrong("signed", Options(plain=True), 2)):
         return _finding("wrong-result", f"{clause}, {where}", trial)
     named = name_by_width(explorer, seen)
     return _finding(named.kind, f"{named.clause}, {where}", trial, named.evidence)

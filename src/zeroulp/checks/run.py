@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from zeroulp.checks.bench import Bench, Observation, block_size
 from zeroulp.checks.environment import describe_environment
-from zeroulp.checks.inputs import digest
 from zeroulp.checks.naming import name_difference, name_repetition
-from zeroulp.errors import KernelError
+from zeroulp.checks.special import is_special, look_at_special
+from zeroulp.errors import KernelError, KernelRaisedError
 from zeroulp.judge import Differs
 from zeroulp.kernels.load import is_library
 from zeroulp.report import Finding, Report, TrialRecord, Verdict
@@ -43,6 +43,7 @@ class Run:
     findings: list[Finding] = field(default_factory=list)
     records: list[TrialRecord] = field(default_factory=list)
     compared: NDArray[np.bool_] | bool = False
+    special_values: dict[str, str] = field(default_factory=dict)
 
     def judge_all(self, session: Session) -> Report:
         """Run the trials, say what came of it. A kernel that broke, or may have spoiled memory, is loaded anew."""
@@ -85,8 +86,9 @@ class Run:
         for done, trial in enumerate(self.plan.trials):
             if self.progress is not None:
                 self.progress(done, len(self.plan.trials), trial.probe)
-            seen = bench.observe(trial, patient=True)
+            seen = self._observe(bench, trial)
             self._record(trial, seen)
+            self.special_values |= look_at_special(self.plan.problem, trial, seen)
             self.findings += seen.findings
             if isinstance(seen.outcome, Differs) and not {f.kind for f in seen.findings} & _NEEDS_NO_NAME:
                 self._name(bench, trial, seen, before)
@@ -99,6 +101,16 @@ class Run:
             self.findings += bench.look_at_kept([record.index for record in self.records])
         if self.progress is not None:
             self.progress(len(self.plan.trials), len(self.plan.trials), "done")
+
+    @staticmethod
+    def _observe(bench: Bench, trial: Trial) -> Observation:
+        try:
+            return bench.observe(trial, patient=True)
+        except KernelRaisedError as error:
+            if is_special(trial) and not error.do:
+                what = f"this trial holds special values ({trial.settings['kind']})"
+                error.do = f"{what}: if they are to be refused, nonfinite='ignore', or name probes other than specials"
+            raise
 
     def _name(self, bench: Bench, trial: Trial, seen: Observation, before: Observation | None) -> None:
         """Add the finding for wrong values; a kernel that breaks now is wrong all the same."""
@@ -113,8 +125,9 @@ class Run:
 
     def _record(self, trial: Trial, seen: Observation) -> None:
         if seen.outcome is not None:
-            here = True if seen.expected.compared is None else seen.expected.compared
-            self.compared = here | self.compared
+            partly = seen.outcome.compared < seen.outcome.elements
+            here = seen.inputs.expected.compared if partly else None
+            self.compared = (True if here is None else here) | self.compared
         record = TrialRecord(
             index=trial.index,
             probe=trial.probe,
@@ -123,10 +136,10 @@ class Run:
             based_on=trial.based_on,
             changed=trial.changed,
             moved=trial.moved,
-            calls=len(seen.poison),
+            calls=len(seen.poisons),
             certificate=trial.certificate,
-            digest=digest(seen.inputs, seen.expected),
-            share_compared=seen.expected.share_compared,
+            digest=seen.digest,
+            share_compared=seen.share_compared,
             outcome=seen.outcome,
         )
         self.records.append(record)
@@ -174,6 +187,7 @@ class Run:
             trials=tuple(self.records),
             skipped=plan.skipped,
             coverage=self.coverage,
+            special_values=self.special_values,
             calls=bench.calls if bench else 0,
             escape_probability=plan.escape_probability if verdict is Verdict.CORRECT else 1.0,
             wished=plan.wished,

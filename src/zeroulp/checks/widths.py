@@ -35,6 +35,12 @@ _SHORTCUT = "is right on dense inputs and wrong where zeros or equal rows invite
 _OUTLIER = "is wrong where one product outweighs all others of its sum, as if the others did not count"
 
 
+def wrong_on_ordinary_numbers(explorer: Explorer) -> Observation | None:
+    """A trial that a kernel gets wrong on operands of full width too, where it was wrong at an end of the range."""
+    seen = (explorer.first_wrong(probe, Options(), _FEW_TRIALS) for probe in ("one_hot", "wide"))
+    return next((one for one in seen if one is not None and isinstance(one.outcome, Differs)), None)
+
+
 def name_by_width(explorer: Explorer, failing: Observation) -> Named:
     """
     The name of wrong values without a simpler one.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import traceback
 from pathlib import Path
@@ -13,8 +14,6 @@ from zeroulp.problem.contract import CLAUSES
 from zeroulp.shapes import SHAPES
 
 if TYPE_CHECKING:
-    import argparse
-
     from zeroulp.sizes import Sizes
 
 _PROBLEM = (
@@ -44,7 +43,11 @@ def add_problem_options(parser: argparse.ArgumentParser) -> None:
     for clause, words in CLAUSES.items():
         contract.add_argument(f"--{clause.replace('_', '-')}", metavar="|".join(words), help=f"clause {clause}")
     contract.add_argument("--accumulator-precision", type=int, metavar="BITS", help="bits that sums keep")
-    contract.add_argument("--saturate", action="store_true", default=None, help="overflow gives the largest number")
+    contract.add_argument(
+        "--saturate",
+        action=argparse.BooleanOptionalAction,
+        help="overflow gives the largest number, or infinity (default: infinity, but either for outputs of 8 bits)",
+    )
 
 
 def add_plan_options(parser: argparse.ArgumentParser) -> None:

@@ -9,6 +9,7 @@ host, wherever the kernel runs.
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -25,8 +26,47 @@ if TYPE_CHECKING:
 _NEAR = 64  # bytes between regions that are copied along
 
 
+@dataclass(frozen=True)
+class Returned:
+    """
+    What a call gave back.
+
+    Args:
+        dtype: Name of the result's dtype.
+        shape: Its shape.
+        codes: A private copy of its encodings, where the block is; None unless dtype and shape are as they should be.
+        seconds: Wall time of the call.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    codes: Any
+    seconds: float
+
+
 class Device(Protocol):
     """Memory that a kernel works on. What goes wrong on it is the kernel's doing: KernelRaisedError."""
+
+    @property
+    def resident(self) -> Any:
+        """The block on the device, where inputs can be drawn and results verified; None: only on the host."""
+        ...
+
+    def share(self) -> str:
+        """The resident block in words that `adopt` understands, in another process. Raises RuntimeError."""
+        ...
+
+    def adopt(self, text: str) -> None:
+        """Make the block of another process the resident one. Raises RuntimeError if that cannot be."""
+        ...
+
+    def describe(self, result: Any, output: Region, seconds: float) -> Returned:
+        """A result as plain facts, with a copy of its encodings beside the resident block."""
+        ...
+
+    def guarded(self) -> contextlib.AbstractContextManager[None]:
+        """Where the resident block is worked on: errors that come up are those of the kernel before."""
+        ...
 
     def upload(self, regions: Sequence[Region]) -> None:
         """Bring these regions there as they are on the host, guards included."""
@@ -80,6 +120,33 @@ class Host:
     def __init__(self, block: Array) -> None:
         self._block = block
 
+    @property
+    def resident(self) -> Any:
+        """The host's block is worked on as it is."""
+        return None
+
+    def share(self) -> str:
+        """The host's block is shared otherwise."""
+        raise RuntimeError("the host's memory is shared through a file")
+
+    def adopt(self, text: str) -> None:
+        """The host's block is shared otherwise."""
+        raise RuntimeError(f"the host's memory is shared through a file, not by {text!r}")
+
+    def describe(self, result: Any, output: Region, seconds: float) -> Returned:
+        """A result as plain facts, with a copy of its encodings where dtype and shape are right."""
+        name, shape = result.dtype.name, tuple(int(extent) for extent in result.shape)
+        if not result.dtype.isnative:
+            name = result.dtype.str
+        codes = None
+        if name == output.dtype.name and shape == output.shape:
+            codes = bits_of(np.array(result, order="C"))
+        return Returned(name, shape, codes, seconds)
+
+    def guarded(self) -> contextlib.AbstractContextManager[None]:
+        """Nothing to guard."""
+        return contextlib.nullcontext()
+
     def upload(self, regions: Sequence[Region]) -> None:
         """They are there."""
 
@@ -88,7 +155,8 @@ class Host:
 
     def view(self, region: Region) -> Array:
         """The region's array, which shares memory with the block."""
-        return memory.view(self._block, region)
+        array: Array = memory.view(self._block, region)
+        return array
 
     def spoil(self, size_bytes: int, code: int, width: int) -> None:
         """Leave *code* in memory just given back; see `Device.spoil`."""

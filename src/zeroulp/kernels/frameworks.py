@@ -1,14 +1,13 @@
 """
 Array libraries at the boundary: host arrays in, host arrays out, memory shared; or arrays on a device.
 
-The only file that knows frameworks. One is used if the user's own kernel uses it. Another one is
-an entry in `FRAMEWORKS`, with a `Device` of its own if its arrays may live on one.
+With `zeroulp.kernels.torch_device` the only file that knows frameworks. One is used if the user's
+own kernel uses it. Another one is an entry in `FRAMEWORKS`, with a `Device` of its own if its arrays may live on one.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import dis
 import importlib
 import sys
@@ -16,19 +15,16 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 
-from zeroulp.errors import KernelResultError, UsageError
-from zeroulp.kernels.device import spans
-from zeroulp.kernels.python import call_guarded
+from zeroulp.errors import UsageError
+from zeroulp.kernels.torch_device import CARRIERS, attach, torch_back, torch_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from zeroulp.encoding import Array
     from zeroulp.kernels.device import Device
-    from zeroulp.memory import Region
 
 
 @dataclass(frozen=True)
@@ -54,192 +50,37 @@ def _numpy_back(result: Any) -> Array | None:
     return np.asarray(result) if isinstance(result, np.ndarray) else None
 
 
-# dtypes that numpy has no name for cross as integers of the same width
-_TORCH_CARRIERS = {
-    "bfloat16": ("int16", np.int16),
-    "float8_e4m3fn": ("uint8", np.uint8),
-    "float8_e4m3fnuz": ("uint8", np.uint8),
-    "float8_e5m2": ("uint8", np.uint8),
-    "float8_e5m2fnuz": ("uint8", np.uint8),
-}
-
-
 def _torch_to(array: Array) -> Any:
     torch = importlib.import_module("torch")
-    name, dtype = array.dtype.name, _torch_dtype(array.dtype.name)
-    if name in _TORCH_CARRIERS:
-        return torch.from_numpy(array.view(_TORCH_CARRIERS[name][1])).view(dtype)
+    name, dtype = array.dtype.name, torch_dtype(array.dtype.name)
+    if name in CARRIERS:
+        return torch.from_numpy(array.view(CARRIERS[name][1])).view(dtype)
     return torch.from_numpy(array)
-
-
-def _torch_dtype(name: str) -> Any:
-    torch = importlib.import_module("torch")
-    if not hasattr(torch, name):
-        raise UsageError(f"PyTorch has no dtype for {name}", do="check such a kernel on NumPy arrays")
-    return getattr(torch, name)
-
-
-def _torch_back(result: Any) -> Array | None:
-    torch = importlib.import_module("torch")
-    if not isinstance(result, torch.Tensor):
-        return None
-    result = result.detach()
-    if result.device.type != "cpu":
-        raise KernelResultError(
-            f"the kernel returned a tensor on {result.device}",
-            why="its inputs were on the CPU",
-            do="return the result on the device of the inputs",
-        )
-    name = str(result.dtype).removeprefix("torch.")
-    if name in _TORCH_CARRIERS:
-        carrier = np.asarray(result.view(getattr(torch, _TORCH_CARRIERS[name][0])).numpy())
-        stored: Array = carrier.view(np.dtype(getattr(ml_dtypes, name)))
-        return stored
-    try:
-        return np.asarray(result.numpy())
-    except (TypeError, RuntimeError) as error:  # dtypes and storages that numpy has no word for
-        raise KernelResultError(
-            f"the kernel returned a tensor of {result.dtype}, {result.layout}, which is no plain array",
-            why=str(error),
-            do="return a dense tensor of the output's dtype",
-        ) from error
-
-
-class TorchDevice:
-    """
-    A CUDA device of PyTorch; see `Device`.
-
-    Everything is done in the order of the stream that was current at the start. Nothing waits
-    for other streams, so that work left there without a wait shows as a wrong result.
-
-    Args:
-        torch: The module.
-        device: A ``torch.device`` with its number.
-        block: The host's block.
-    """
-
-    def __init__(self, torch: Any, device: Any, block: Array) -> None:
-        self._torch, self._device, self._host = torch, device, block
-        self._stream = self._current_stream()
-        self._block = torch.zeros(-(-len(block) // 64) * 64, dtype=torch.uint8, device=device)
-
-    def upload(self, regions: Sequence[Region]) -> None:
-        """Bring these regions there as they are on the host, guards included."""
-        for low, high in spans(regions):
-            self._do(self._block[low:high].copy_, self._torch.from_numpy(self._host[low:high]))
-
-    def download(self, regions: Sequence[Region]) -> None:
-        """Bring them back."""
-        for low, high in spans(regions):
-            self._do(self._torch.from_numpy(self._host[low:high]).copy_, self._block[low:high])
-
-    def view(self, region: Region) -> Any:
-        """A tensor that shares memory with the block on the device."""
-        typed = self._block.view(_torch_dtype(region.dtype.name))
-        return self._torch.as_strided(typed, region.shape, region.strides, region.start // region.dtype.itemsize)
-
-    def spoil(self, size_bytes: int, code: int, width: int) -> None:
-        """Leave *code* in memory just given back: the caching allocator hands it out next."""
-        value = int(np.array(code, f"u{width}").view(f"i{width}"))
-        dtype = getattr(self._torch, f"int{8 * width}")
-        self._do(self._torch.full, (size_bytes // width,), value, dtype=dtype, device=self._device)
-
-    @contextlib.contextmanager
-    def active(self) -> Iterator[None]:
-        """Its device and its stream are the current ones, whatever the kernel makes of that."""
-        context = self._enter()
-        try:
-            yield
-        finally:
-            with contextlib.suppress(RuntimeError):  # after an error on the device this fails too
-                context.__exit__(None, None, None)
-
-    def wait(self) -> None:
-        """Until what is on the stream is done."""
-        self._do(self._stream.synchronize)
-
-    def accept(self, result: Any) -> Any:
-        """A tensor as it is; None if it is no tensor. Raises KernelResultError if it is not on this device."""
-        if not isinstance(result, self._torch.Tensor):
-            return None
-        if result.device != self._device:
-            raise KernelResultError(
-                f"the kernel returned a tensor on {result.device}",
-                why=f"its inputs were on {self._device}",
-                do="return the result on the device of the inputs",
-            )
-        return result.detach()
-
-    def read(self, result: Any) -> Array:
-        """A copy on the host, made in the order of the stream."""
-        host = _torch_back(self._do(result.cpu))
-        assert host is not None, "it was a tensor before"
-        return host
-
-    def versions(self) -> dict[str, str]:
-        """The GPU's name, its driver, and the CUDA that PyTorch was built with."""
-        found = {"gpu": str(self._torch.cuda.get_device_name(self._device)), "driver": _nvidia_driver()}
-        for name in ("cuda", "hip"):
-            found[name] = str(getattr(self._torch.version, name, None) or "")
-        return {name: text for name, text in found.items() if text}
-
-    def _current_stream(self) -> Any:
-        return self._torch.cuda.current_stream(self._device)
-
-    def _enter(self) -> Any:
-        context = self._torch.cuda.stream(self._stream)
-        call_guarded(context.__enter__)
-        return context
-
-    def _do(self, work: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-        """Work on the device, in the stream's order; errors that come up now are those of the kernel before."""
-        with self.active():
-            return call_guarded(work, *arguments, **keywords)
-
-
-def _torch_attach(name: str, block: Array) -> Device:
-    try:
-        torch = importlib.import_module("torch")
-    except ImportError as error:
-        do = "install PyTorch with CUDA, or leave the device at 'cpu'"
-        raise UsageError(f"device {name!r} without PyTorch", why=str(error), do=do) from error
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = None
-    if device is None or device.type != "cuda":
-        raise UsageError(f"device {name!r} is not supported", do="choose 'cpu', 'cuda' or one by number, 'cuda:1'")
-    try:
-        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        if (device.index or 0) >= count:
-            built = torch.version.cuda or getattr(torch.version, "hip", None)
-            why = f"PyTorch {torch.__version__} " + (f"sees {count} of them" if built else "is built for the CPU alone")
-            raise UsageError(f"there is no device {name!r}", why=why, do="choose another, or leave the device at 'cpu'")
-        number = torch.cuda.current_device() if device.index is None else device.index
-        return TorchDevice(torch, torch.device("cuda", number), block)
-    except RuntimeError as error:  # no memory, or a process in which a kernel broke the device
-        why = str(error).strip().partition("\n")[0]
-        do = "free memory on it; after an illegal access by a kernel, start a new process (isolation='process')"
-        raise UsageError(f"the device {name!r} cannot be used", why=why, do=do) from error
-
-
-def _nvidia_driver() -> str:
-    """Version of NVIDIA's driver, or nothing."""
-    text = ctypes.create_string_buffer(96)
-    try:
-        library = ctypes.CDLL("libnvidia-ml.so.1")
-        if library.nvmlInit_v2() or library.nvmlSystemGetDriverVersion(text, 96):
-            return ""
-        library.nvmlShutdown()
-    except (OSError, AttributeError):
-        return ""
-    return text.value.decode(errors="replace")
 
 
 FRAMEWORKS: dict[str, Framework] = {
     "numpy": Framework("numpy", lambda array: array, _numpy_back),
-    "torch": Framework("torch", _torch_to, _torch_back, _torch_attach),
+    "torch": Framework("torch", _torch_to, torch_back, attach),
 }
+
+
+def device_named(name: str, framework: str | None, block: Array) -> Device | None:
+    """
+    A device of its own for arrays in a copy of *block*; None for ``"cpu"``.
+
+    Args:
+        name: Of the device.
+        framework: Whose arrays live there; None: of the first framework that has devices.
+        block: The host's block.
+
+    Raises:
+        UsageError: If there is no such device, or the framework has none.
+    """
+    able = [other for other in FRAMEWORKS.values() if other.attach is not None]
+    chosen = framework_named(framework) if framework else able[0]
+    if name == "cpu" or chosen.attach is None:
+        return None
+    return chosen.attach(name, block)
 
 
 def framework_named(name: str) -> Framework:

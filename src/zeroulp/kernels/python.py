@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import traceback
+import warnings
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +73,8 @@ class PythonKernel:
         if self._device is None:
             arguments = [self._framework.to(array) for array in arguments]
         active = self._device.active() if self._device else nullcontext()
-        with np.errstate(all="ignore"), active:  # what it sets is undone
+        with np.errstate(all="ignore"), warnings.catch_warnings(), active:  # what it sets is undone
+            warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning)  # of NumPy, in threads of its own
             result = call_guarded(self._function, *arguments, hint=hint, **self._keywords)
         if self._destination_passing and out is not None:
             return out

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_che
 from zeroulp.errors import UnknownNameError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
-    from zeroulp.draw import Seed
-    from zeroulp.encoding import Array
+    from zeroulp.draw import Field, Part, Seed
     from zeroulp.exactness import Family
     from zeroulp.problem import Matmul
     from zeroulp.problem.layout import Shape
 
 Settings: TypeAlias = "dict[str, int | float | str | bool]"
 """The numbers that size a probe for one problem: plain data, kept in the report."""
+
+
+Elements: TypeAlias = "Callable[[Part], Any]"
+"""Some rows of an operand, as (rows, columns) integers."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,8 @@ class Probe(Protocol):
         """What inputs with these settings are, for the certificate."""
         ...
 
-    def draw(
-        self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]
-    ) -> dict[str, Array]:
-        """The operands' elements in quanta of the family's lattices: int32, of the given shapes."""
+    def elements(self, problem: Matmul, settings: Settings, seed: Seed, name: str) -> Elements:
+        """How elements of a or b, in quanta of the family's lattices, follow from their places."""
         ...
 
     def detection(self, problem: Matmul, settings: Settings) -> float:
@@ -77,8 +78,23 @@ class Probe(Protocol):
 class Overlaid(Protocol):
     """A probe that replaces some elements by special ones after the others are encoded."""
 
-    def overlay(self, problem: Matmul, settings: Settings, seed: Seed, codes: dict[str, Array]) -> dict[str, Array]:
-        """The same encodings with special ones here and there."""
+    def overlay(
+        self, problem: Matmul, settings: Settings, seed: Seed, name: str, shape: Shape
+    ) -> list[tuple[tuple[int, ...], int]]:
+        """Places of special elements in an operand of this shape, and the encodings that stand there."""
+        ...
+
+    def signs_of_zeros(self, settings: Settings, seed: Seed, name: str) -> Field | None:
+        """Numbers that choose the zeros of an operand with a minus sign; None: none of them."""
+        ...
+
+
+@runtime_checkable
+class Partial(Protocol):
+    """A probe with several kinds of trial, of which a problem may have some only."""
+
+    def left_out(self, problem: Matmul) -> dict[str, str]:
+        """The kinds that a check of *problem* has no trial of, each with the reason."""
         ...
 
 

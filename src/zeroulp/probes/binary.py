@@ -16,13 +16,10 @@ from zeroulp.probes import sizing
 from zeroulp.probes.base import Options, Settings, register
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from zeroulp.draw import Seed
-    from zeroulp.encoding import Array
     from zeroulp.exactness import Family
+    from zeroulp.probes.base import Elements
     from zeroulp.problem import Matmul
-    from zeroulp.problem.layout import Shape
 
 
 @register
@@ -30,6 +27,7 @@ class Binary:
     """0 with probability ``p_zero``, else 1, in both operands."""
 
     name = "binary"
+    nonnegative = True
     purpose = "zeros and ones: wrong indices, tails and tiles"
     sees = ("layout", "k-tail", "m-n-tail", "size-threshold", "race", "uninitialised", "int-overflow")
 
@@ -47,15 +45,11 @@ class Binary:
         unit = Lattice(1, 0)
         return sizing.family(problem, unit, unit, problem.k, epilogue=1, masked=problem.k > room)
 
-    def draw(
-        self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]
-    ) -> dict[str, Array]:
+    def elements(self, problem: Matmul, settings: Settings, seed: Seed, name: str) -> Elements:
         """Independent zeros and ones."""
-        density = 1 - float(settings["p_zero"])
-        drawn: dict[str, Array] = {
-            name: seed.stream(name).chosen(density, shapes[name]).astype("int32") for name in ("a", "b")
-        }
-        return drawn | sizing.draw_epilogue(problem, seed, shapes, magnitude=1, nonnegative=True)
+        del problem
+        density, numbers = 1 - float(settings["p_zero"]), seed.field(name)
+        return lambda part: part.arrays.cast(numbers.chosen(density, part), "int32")
 
     def detection(self, problem: Matmul, settings: Settings) -> float:
         """min(p, 1 - p)^2, less the chance that the position is left out."""

@@ -12,22 +12,21 @@ significant bits, it is moved up; partners without e are then exact negatives of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from zeroulp.exactness import Lattice, dyadic
 from zeroulp.probes import sizing
 from zeroulp.probes.base import Options, Settings, register
+from zeroulp.probes.places import axis_of_k, looked_up, moved_to
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from zeroulp.draw import Seed
+    from zeroulp.draw import Field, Part, Seed
     from zeroulp.encoding import Array
     from zeroulp.exactness import Family
+    from zeroulp.probes.base import Elements
     from zeroulp.problem import Matmul
-    from zeroulp.problem.layout import Shape
 
 _EPILOGUE = 2
 _MOST = 4096
@@ -89,33 +88,46 @@ class Cancel:
         b = Lattice(size << shift, int(settings["b_exponent"]), bits=bits if shift else None)
         return sizing.family(problem, a, b, problem.k, epilogue=_EPILOGUE)
 
-    def draw(self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]) -> dict[str, Array]:
+    def elements(self, problem: Matmul, settings: Settings, seed: Seed, name: str) -> Elements:
         """Both operands, k in pairs: one in the first half, its partner in the second."""
-        size, large, shift = int(settings["a"]), int(settings["b"]), int(settings["shift"])
-        pairs = problem.k // 2
+        size, shift, least = int(settings[name]), int(settings["shift"]), 1 if name == "a" else 2
+        along_k, pairs = axis_of_k(problem, name), problem.k // 2
         lone = int(seed.stream("lone").below(problem.k, ())[()]) if problem.k % 2 else -1
         order = np.delete(np.arange(problem.k), [lone] if lone >= 0 else [])
         turn = int(seed.stream("partners").below(max(pairs, 1), ())[()])
         first, second = order[:pairs], np.roll(order[pairs:], turn)
-        signs = 1 - 2 * seed.stream("signs of k").below(2, (problem.k,))[:, None]
-        a, b = _upper(seed, "a", size, 1, shapes["a"]), _upper(seed, "b", large, 2, shapes["b"])
-        along_a = a if problem.transpose_a else np.swapaxes(a, -1, -2)  # (..., k, rows)
-        along_b = np.swapaxes(b, -1, -2) if problem.transpose_b else b
-        for name, along in (("rows", along_a), ("columns", along_b)):
-            signs_across = 1 - 2 * seed.stream(f"signs of {name}").below(2, along.shape[-1:])
-            along[...] *= signs[: along.shape[-2]] * signs_across
-        if along_a.shape[-2] == problem.k:
-            along_a[..., second, :] = along_a[..., first, :]
-        if along_b.shape[-2] == problem.k:
-            chosen = seed.stream("rows of e").permutation(pairs) < int(settings["nonzero"])
-            y = along_b[..., first, :]
-            e = np.sign(y) * chosen[:, None]  # of y's sign, so that e - y is no larger than y
-            y = np.where(chosen[:, None], y, y << shift)
-            along_b[..., first, :] = y
-            along_b[..., second, :] = e - y
-            if lone >= 0:
-                along_b[..., lone, :] = np.sign(along_b[..., lone, :])
-        return {"a": a, "b": b} | sizing.draw_epilogue(problem, seed, shapes, magnitude=_EPILOGUE)
+        partner = np.arange(problem.k)
+        partner[second] = first
+        across = problem.m if name == "a" else problem.n
+        signs = _signs(seed, "k", problem.k), _signs(seed, "rows" if name == "a" else "columns", across)
+        numbers = seed.field(name)
+
+        def y(part: Part) -> Any:
+            sign = looked_up(signs[0], part, along_k) * looked_up(signs[1], part, -3 - along_k)
+            return _upper(numbers, size, least, part) * sign
+
+        def paired(part: Part) -> Any:
+            return moved_to(partner, part, along_k, y) if part.shape[along_k] == problem.k else y(part)
+
+        if name == "a":
+            return paired
+        chosen = seed.stream("rows of e").permutation(pairs) < int(settings["nonzero"])
+        with_e, is_second, is_lone = np.zeros((3, problem.k), bool)
+        with_e[first] = with_e[second] = chosen
+        is_second[second] = True
+        is_lone[lone:][:1] = lone >= 0
+
+        def drawn(part: Part) -> Any:
+            found = paired(part)
+            if part.shape[along_k] != problem.k:
+                return found
+            unit, e = (found >> 31) | 1, looked_up(with_e, part, along_k)  # the sign bit everywhere, and a one: +-1
+            large = part.arrays.where(e, found, found << shift)
+            rest = unit * e - large  # e has the sign of y, so that e - y is no larger than y
+            found = part.arrays.where(looked_up(is_second, part, along_k), rest, large)
+            return part.arrays.where(looked_up(is_lone, part, along_k), unit, found)
+
+        return drawn
 
     def detection(self, problem: Matmul, settings: Settings) -> float:
         """None is claimed: a fault that treats partners alike can escape every trial."""
@@ -123,7 +135,11 @@ class Cancel:
         return 0.0
 
 
-def _upper(seed: Seed, name: str, most: int, least: int, shape: Shape) -> Array:
+def _upper(numbers: Field, most: int, least: int, part: Part) -> Any:
     """Integers from the last eighth up to *most*, none below *least* unless *most* is."""
     low = max(min(least, most), most - max(1, most // 8))
-    return low + seed.stream(name).below(most - low + 1, shape)
+    return low + numbers.below(most - low + 1, part)
+
+
+def _signs(seed: Seed, label: str, count: int) -> Array:
+    return (1 - 2 * seed.stream(f"signs of {label}").below(2, (count,))).astype(np.int32)

@@ -15,13 +15,10 @@ from zeroulp.probes import sizing
 from zeroulp.probes.base import Options, Settings, register
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from zeroulp.draw import Seed
-    from zeroulp.encoding import Array
     from zeroulp.exactness import Family
+    from zeroulp.probes.base import Elements
     from zeroulp.problem import Matmul
-    from zeroulp.problem.layout import Shape
 
 _MEAN = 2.25  # of one product at density 1, in quarters: (1.5 halves)^2
 _LARGEST = 4  # quarters
@@ -32,6 +29,7 @@ class Fractional:
     """0 with probability ``p_zero``, else 1/2 or 1 with equal probability, in both operands."""
 
     name = "fractional"
+    nonnegative = True
     purpose = "zeros, halves and ones: the same faults off the integers, integer conversions"
     sees = ("layout", "k-tail", "m-n-tail", "size-threshold", "race", "uninitialised", "dtype-confusion")
 
@@ -48,16 +46,11 @@ class Fractional:
         masked = problem.k * _LARGEST > self._room(problem)
         return sizing.family(problem, half, half, problem.k, epilogue=1, masked=masked)
 
-    def draw(
-        self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]
-    ) -> dict[str, Array]:
+    def elements(self, problem: Matmul, settings: Settings, seed: Seed, name: str) -> Elements:
         """Independent elements of {0, 1, 2} halves."""
-        density = 1 - float(settings["p_zero"])
-        drawn: dict[str, Array] = {}
-        for name in ("a", "b"):
-            present = seed.stream(name).chosen(density, shapes[name])
-            drawn[name] = present * (1 + seed.stream(f"{name} is 1").below(2, shapes[name]))
-        return drawn | sizing.draw_epilogue(problem, seed, shapes, magnitude=1, nonnegative=True)
+        del problem
+        density, present, doubled = 1 - float(settings["p_zero"]), seed.field(name), seed.field(f"{name} is 1")
+        return lambda part: present.chosen(density, part) * (1 + doubled.below(2, part))
 
     def detection(self, problem: Matmul, settings: Settings) -> float:
         """(1 - largest atom)^2, less the chance that the position is left out."""

@@ -10,24 +10,22 @@ branches on values are seen here, at every magnitude.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from zeroulp.exactness import Lattice, certify, dyadic
 from zeroulp.probes import sizing
 from zeroulp.probes.base import Options, Settings, register
+from zeroulp.probes.places import axis_of_k, looked_up
 from zeroulp.probes.scaling import widest, with_spreads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from zeroulp.draw import Seed, Stream
-    from zeroulp.encoding import Array
+    from zeroulp.draw import Field, Part, Seed
     from zeroulp.exactness import Family
     from zeroulp.formats import Format
+    from zeroulp.probes.base import Elements
     from zeroulp.problem import Matmul
-    from zeroulp.problem.layout import Shape
 
 _EPILOGUE = 1
 _SPREAD = 40  # binary places
@@ -80,20 +78,25 @@ class OneHot:
         a, b = (_lattice(_most(settings, name), int(settings[f"{name}_exponent"])) for name in "ab")
         return sizing.family(problem, a, b, 1, epilogue=_EPILOGUE)
 
-    def draw(self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]) -> dict[str, Array]:
-        """Both operands; which k is left in each row or column goes through a random order of all."""
-        drawn: dict[str, Array] = {
-            name: _significands(seed.stream(name), _most(settings, name), shapes[name]) for name in ("a", "b")
-        }
-        lone = str(settings["lone"])
-        transposed = problem.transpose_a if lone == "a" else not problem.transpose_b
-        along = np.swapaxes(drawn[lone], -1, -2) if transposed else drawn[lone]  # (..., rows, k)
-        rows, k = along.shape[-2:]
-        if k:
-            order = seed.stream("order of k").permutation(problem.k)
-            kept = order[np.arange(rows) % problem.k] % k
-            along[...] = np.where(np.arange(k)[None, :] == kept[:, None], along, 0)
-        return drawn | sizing.draw_epilogue(problem, seed, shapes, magnitude=_EPILOGUE)
+    def elements(self, problem: Matmul, settings: Settings, seed: Seed, name: str) -> Elements:
+        """Full significands; which k is left in each row or column goes through a random order of all."""
+        most = _most(settings, name)
+        numbers, high, signs = (seed.field(label) for label in (name, f"high bits of {name}", f"signs of {name}"))
+
+        def dense(part: Part) -> Any:
+            return _significands(numbers, high, most, part) * (1 - 2 * signs.below(2, part))
+
+        if settings["lone"] != name or not problem.k:
+            return dense
+        along_k = axis_of_k(problem, name)
+        order = seed.stream("order of k").permutation(problem.k)
+        own = order[np.arange(problem.m if name == "a" else problem.n) % problem.k]
+
+        def lone(part: Part) -> Any:
+            kept = looked_up(own, part, -3 - along_k) % part.shape[along_k]
+            return dense(part) * (part.coordinate(along_k) == kept)
+
+        return lone
 
     def detection(self, problem: Matmul, settings: Settings) -> float:
         """None is claimed: most products of an output are zero."""
@@ -152,12 +155,10 @@ def _widest(format_: Format) -> int:
     return width if 2**width - 1 <= format_.exact_integer_limit else width - 1
 
 
-def _significands(stream: Stream, most: int, shape: Shape) -> Array:
-    """Integers up to ±*most* with as many bits as that: all patterns with the leading bit set."""
+def _significands(numbers: Field, high: Field, most: int, part: Part) -> Any:
+    """Integers up to *most* with as many bits as that: all patterns with the leading bit set."""
     half = 1 << (most.bit_length() - 1)
-    sign = 1 - 2 * stream.below(2, shape).astype(np.int64)
     if most < 2**31:
-        return sign * (half + stream.below(most - half + 1, shape).astype(np.int64))
-    low = stream.below(1 << 30, shape).astype(np.int64)  # wider ones are all the integers of their width
-    high = stream.below(half >> 30, shape).astype(np.int64)
-    return sign * (half + ((high << 30) | low))
+        return half + numbers.below(most - half + 1, part)
+    wide = part.arrays.cast(high.below(half >> 30, part), "int64")  # wider ones are all the integers of their width
+    return half + ((wide << 30) | part.arrays.cast(numbers.below(1 << 30, part), "int64"))

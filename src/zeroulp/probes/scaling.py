@@ -21,7 +21,7 @@ from zeroulp.probes.base import probe_named
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zeroulp.draw import Seed
+    from zeroulp.draw import Seed, Stream
     from zeroulp.encoding import Array
     from zeroulp.probes.base import Settings
     from zeroulp.problem import Matmul
@@ -56,6 +56,14 @@ class Scales:
             return self.columns
         return np.asarray(self.rows[:, None] + self.columns[None, :])
 
+    def along(self, name: str, problem: Matmul) -> tuple[Array | None, Array]:
+        """Exponents along the last two axes of an operand (or of ``"out"``) as it is stored, which add up."""
+        if name == "a":
+            return (self.inner, self.rows) if problem.transpose_a else (self.rows, self.inner)
+        if name == "b":
+            return (self.columns, -self.inner) if problem.transpose_b else (-self.inner, self.columns)
+        return (None if name == "bias" else self.rows), self.columns
+
 
 def draw_scales(problem: Matmul, settings: Settings, seed: Seed) -> Scales | None:
     """The exponents of a trial with these *settings*; None if it is not scaled."""
@@ -64,7 +72,7 @@ def draw_scales(problem: Matmul, settings: Settings, seed: Seed) -> Scales | Non
         return None
     lengths = {"rows": problem.m, "columns": problem.n, "inner": problem.k}
     drawn = {
-        axis: seed.stream(f"exponents of {axis}").below(2 * spread + 1, (lengths[axis],)) - spread
+        axis: _draw(seed.stream(f"exponents of {axis}"), spread, lengths[axis], extremes="extremes" in settings)
         for axis, spread in spreads.items()
     }
     if settings.get("ends"):
@@ -77,6 +85,11 @@ def _near_the_ends(seed: Seed, spread: int, length: int) -> Array:
     share = seed.stream("exponents of inner").below(2**15, (length,)).astype(np.int64)
     sign = 1 - 2 * seed.stream("signs of inner").below(2, (length,)).astype(np.int64)
     return np.asarray(sign * (spread - (spread * share**3 >> 45)))
+def _draw(stream: Stream, spread: int, length: int, *, extremes: bool) -> Array:
+    """Exponents from -spread to spread; or these two alone, each for half of them in a random order."""
+    if extremes:
+        return np.where(stream.permutation(length) < (length + 1) // 2, spread, -spread)
+    return stream.below(2 * spread + 1, (length,)) - spread
 
 
 def family_of(problem: Matmul, probe: str, settings: Settings) -> Family:

@@ -18,13 +18,10 @@ from zeroulp.probes.base import Options, Settings, register
 from zeroulp.probes.scaling import widest, with_spreads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from zeroulp.draw import Seed
-    from zeroulp.encoding import Array
     from zeroulp.exactness import Family
+    from zeroulp.probes.base import Elements
     from zeroulp.problem import Matmul
-    from zeroulp.problem.layout import Shape
 
 _EPILOGUE = 2
 _MOST = 1024
@@ -69,14 +66,14 @@ class Signed:
         b = Lattice(int(settings["b"]), int(settings["b_exponent"]))
         return sizing.family(problem, a, b, int(settings["terms"]), epilogue=_EPILOGUE)
 
-    def draw(
-        self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]
-    ) -> dict[str, Array]:
+    def elements(self, problem: Matmul, settings: Settings, seed: Seed, name: str) -> Elements:
         """Independent signed integers; b is zero outside the block."""
-        a = seed.stream("a").signed(int(settings["a"]), shapes["a"])
-        b = seed.stream("b").signed(int(settings["b"]), shapes["b"])
-        b = sizing.keep_block(problem, b, seed, int(settings["block"]), int(settings["terms"]))
-        return {"a": a, "b": b} | sizing.draw_epilogue(problem, seed, shapes, magnitude=_EPILOGUE)
+        numbers = seed.field(name)
+        size = int(settings[name])
+        if name == "a":
+            return lambda part: numbers.signed(size, part)
+        block, terms = int(settings["block"]), int(settings["terms"])
+        return sizing.keep_block(problem, lambda part: numbers.signed(size, part), seed, block, terms)
 
     def detection(self, problem: Matmul, settings: Settings) -> float:
         """

@@ -14,14 +14,12 @@ import numpy as np
 
 from zeroulp.exactness import Family, Lattice, budget, dyadic
 from zeroulp.formats import Format, format_named
+from zeroulp.probes.places import axis_of_k, looked_up
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from zeroulp.draw import Seed
-    from zeroulp.encoding import Array
+    from zeroulp.probes.base import Elements
     from zeroulp.problem import Matmul
-    from zeroulp.problem.layout import Shape
 
 
 def room_for_products(problem: Matmul, *, declared: bool, epilogue: int) -> int:
@@ -50,17 +48,6 @@ def family(problem: Matmul, a: Lattice, b: Lattice, terms: int, *, epilogue: int
     return Family(a, b, min(terms, problem.k), c, bias, masked)
 
 
-def draw_epilogue(
-    problem: Matmul, seed: Seed, shapes: Mapping[str, Shape], *, magnitude: int, nonnegative: bool = False
-) -> dict[str, Array]:
-    """Elements of c and bias, in quanta."""
-    drawn: dict[str, Array] = {}
-    present = {"c": problem.beta != 0, "bias": problem.bias is not None}
-    for name in (name for name, there in present.items() if there):
-        stream = seed.stream(name)
-        below = stream.below(magnitude + 1, shapes[name])
-        drawn[name] = below if nonnegative else seed.stream(name).signed(magnitude, shapes[name])
-    return drawn
 
 
 def integer_limit(format_: Format) -> int:
@@ -121,19 +108,19 @@ def blocks_of(k: int, terms: int) -> int:
     return max(1, math.ceil(k / max(1, terms)))
 
 
-def keep_block(problem: Matmul, b: Array, seed: Seed, block: int, terms: int) -> Array:
+def keep_block(problem: Matmul, elements: Elements, seed: Seed, block: int, terms: int) -> Elements:
     """
     Zeros in b outside one block of a random partition of k, shared by all trials of a check.
 
     Trials over all blocks touch every k exactly once.
     """
     if terms >= problem.k:
-        return b
+        return elements
     order = seed.shared("partition of k").permutation(problem.k)
     kept = np.zeros(problem.k, bool)
     kept[order[block * terms : (block + 1) * terms]] = True
-    along = kept[None, :] if problem.transpose_b else kept[:, None]
-    return np.where(along, b, np.int32(0))
+    axis = axis_of_k(problem, "b")
+    return lambda part: elements(part) * looked_up(kept, part, axis)
 
 
 def log_upper_tail(mean: float, largest: float, threshold: float) -> float:

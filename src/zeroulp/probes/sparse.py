@@ -12,22 +12,20 @@ inputs and wrong on these.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from zeroulp.exactness import Lattice, dyadic
 from zeroulp.probes import sizing
 from zeroulp.probes.base import Options, Settings, register
+from zeroulp.probes.places import axis_of_k, looked_up, moved_to
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from zeroulp.draw import Seed
-    from zeroulp.encoding import Array
+    from zeroulp.draw import Part, Seed
     from zeroulp.exactness import Family
+    from zeroulp.probes.base import Elements
     from zeroulp.problem import Matmul
-    from zeroulp.problem.layout import Shape
 
 _EPILOGUE = 2
 _MOST = 8
@@ -79,15 +77,11 @@ class Sparse:
         b = Lattice(int(settings["b"]), int(settings["b_exponent"]))
         return sizing.family(problem, a, b, problem.k, epilogue=_EPILOGUE)
 
-    def draw(self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]) -> dict[str, Array]:
-        """Both operands, each after its pattern."""
-        drawn: dict[str, Array] = {
-            name: seed.stream(name).signed(int(settings[name]), shapes[name]) for name in ("a", "b")
-        }
-        for side, transposed in (("a", problem.transpose_a), ("b", not problem.transpose_b)):
-            along = np.swapaxes(drawn[side], -1, -2) if transposed else drawn[side]  # (..., rows, k)
-            _PATTERNS[str(settings[f"{side}_pattern"])](along, seed)
-        return drawn | sizing.draw_epilogue(problem, seed, shapes, magnitude=_EPILOGUE)
+    def elements(self, problem: Matmul, settings: Settings, seed: Seed, name: str) -> Elements:
+        """An operand after its pattern."""
+        numbers, size = seed.field(name), int(settings[name])
+        place = _PATTERNS[str(settings[f"{name}_pattern"])]
+        return place(lambda part: numbers.signed(size, part), problem, name, seed, size)
 
     def detection(self, problem: Matmul, settings: Settings) -> float:
         """None is claimed: most products are zero, or repeated."""
@@ -95,49 +89,75 @@ class Sparse:
         return 0.0
 
 
-def _lone(rows: Array, seed: Seed) -> None:
+def _lone(elements: Elements, problem: Matmul, name: str, seed: Seed, size: int) -> Elements:
     """
     Zeros but for a few, none of them in the first row or column.
 
     Every fourth row has an eighth of its elements, which is more than a few, and the others hardly
     any, so that fewer than a tenth are not zero in all; of the others every fifth is zero.
     """
-    several = np.arange(rows.shape[-2])[:, None] % 4 == 1
-    order = np.argsort(seed.stream("several").below(2**31, rows.shape), axis=-1, kind="stable")
-    keep = np.where(several, order < math.ceil(rows.shape[-1] / 8), seed.stream("places").chosen(1 / 64, rows.shape))
-    if rows.shape[-1] > 1:
-        keep[..., 0] = False
-        keep[..., -1] |= seed.stream("ends").chosen(1 / 2, rows.shape[:-1])
-    if rows.shape[-2] > 1:
-        keep[..., 0, :] = False
-        empty = seed.stream("zero rows").chosen(1 / 5, rows.shape[-2:-1])
-        keep[..., empty & ~several[:, 0], :] = False
-    rows[...] = np.where(keep, rows, 0)
+    del size
+    along_k, extent = axis_of_k(problem, name), problem.m if name == "a" else problem.n
+    own = -3 - along_k
+    several = np.arange(extent) % 4 == 1
+    empty = seed.stream("zero rows").chosen(1 / 5, (extent,)) & ~several
+    empty[:1] = True
+    at_end = seed.stream("ends").chosen(1 / 2, (extent,))
+    turns = seed.stream("turns").below(max(1, problem.k), (extent,))
+    order, places = seed.stream("several").permutation(problem.k), seed.field("places")
+
+    def thinned(part: Part) -> Any:
+        k, last = part.coordinate(along_k), part.shape[along_k] - 1
+        turned = (looked_up(order, part, along_k) + looked_up(turns, part, own)) % (last + 1)
+        few = looked_up(several, part, own)
+        keep = (few & (turned < math.ceil((last + 1) / 8))) | (~few & places.chosen(1 / 64, part))
+        if last > 0:
+            keep = (keep & (k != 0)) | ((k == last) & looked_up(at_end, part, own))
+        if part.shape[own] > 1:
+            keep = keep & ~looked_up(empty, part, own)
+        return elements(part) * keep
+
+    return thinned
 
 
-def _alike(rows: Array, seed: Seed) -> None:
+def _alike(elements: Elements, problem: Matmul, name: str, seed: Seed, size: int) -> Elements:
     """Every row the same as the first but for a few elements of its second half."""
-    if rows.shape[-2] < 2 or rows.shape[-1] < 2:
-        return
-    half = rows.shape[-1] // 2
-    own = seed.stream("places").chosen(1 / 8, rows.shape)
-    own[..., :half] = False
-    own[..., -1] |= seed.stream("ends").chosen(1 / 2, rows.shape[:-1])
-    rows[...] = np.where(own, rows, rows[..., :1, :])
+    del size
+    along_k, extent = axis_of_k(problem, name), problem.m if name == "a" else problem.n
+    own = -3 - along_k
+    places, at_end = seed.field("places"), seed.stream("ends").chosen(1 / 2, (extent,))
+    first = np.zeros(extent, np.int64)
+
+    def repeated(part: Part) -> Any:
+        if min(part.shape[own], part.shape[along_k]) < 2:
+            return elements(part)
+        k, last = part.coordinate(along_k), part.shape[along_k] - 1
+        differs = places.chosen(1 / 8, part) & (k >= (last + 1) // 2)
+        differs = differs | ((k == last) & looked_up(at_end, part, own))
+        return part.arrays.where(differs, elements(part), moved_to(first, part, own, elements))
+
+    return repeated
 
 
-def _outlier(rows: Array, seed: Seed) -> None:
+def _outlier(elements: Elements, problem: Matmul, name: str, seed: Seed, size: int) -> Elements:
     """
     Units but for one large k, the same for all rows; all products of an output have one sign.
 
     Signs of rows are drawn apart for each operand, those along k for both together.
     """
-    signs = 1 - 2 * seed.stream("signs of k").below(2, rows.shape[-1:])
-    large = np.abs(rows)
-    large = np.maximum(large, large.max(initial=1) // 2)
-    chosen = int(seed.stream("large k").below(rows.shape[-1], ())[()])
-    rows[...] = np.sign(rows[..., :1]) * signs
-    rows[..., chosen] *= large[..., chosen]
+    along_k, extent = axis_of_k(problem, name), problem.m if name == "a" else problem.n
+    chosen = int(seed.stream("large k").below(max(1, problem.k), ())[()])
+    along = 1 - 2 * seed.stream("signs of k").below(2, (problem.k,))
+    across = 1 - 2 * seed.stream(f"signs of {name}").below(2, (extent,))
+
+    def weighted(part: Part) -> Any:
+        large = abs(elements(part))
+        large = part.arrays.where(large < size // 2, size // 2, large)
+        units = looked_up(along, part, along_k) * looked_up(across, part, -3 - along_k)
+        here = part.coordinate(along_k) == chosen % part.shape[along_k]
+        return units * part.arrays.where(here, large, 1)
+
+    return weighted
 
 
 _PATTERNS = {"lone": _lone, "alike": _alike, "outlier": _outlier}

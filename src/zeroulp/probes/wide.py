@@ -9,24 +9,23 @@ operands cut to fewer bits and a wrong final rounding all lose bits that are the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from zeroulp.exactness import Lattice, dyadic
 from zeroulp.probes import sizing
 from zeroulp.probes.base import Options, Settings, register
+from zeroulp.probes.places import axis_of_k
+from zeroulp.probes.pool import pool_for, pool_of, pooled
 from zeroulp.probes.scaling import widest, with_spreads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from zeroulp.draw import Seed, Stream
-    from zeroulp.encoding import Array
+    from zeroulp.draw import Field, Part, Seed
     from zeroulp.exactness import Family
     from zeroulp.formats import Format
+    from zeroulp.probes.base import Elements
     from zeroulp.problem import Matmul
-    from zeroulp.problem.layout import Shape
 
 _EPILOGUE = 2
 _NARROWEST = 3  # significant bits below which an odd integer is no longer wide
@@ -61,14 +60,20 @@ class Wide:
         if options.width is not None:
             return [self._settings(problem, "a", options, full=False, alike=True)]
         plain = [self._settings(problem, side, options, full=False) for side in ("a", "b")]
-        found = [self._scaled(problem, settings, options) for settings in plain]
+        found = [self._pooled(problem, self._scaled(problem, settings, options)) for settings in plain]
         alike = self._settings(problem, "a", options, full=False, alike=True)
         full = [
-            self._scaled(problem, self._settings(problem, side, options, full=True), options)
+            self._pooled(problem, self._scaled(problem, self._settings(problem, side, options, full=True), options))
             for side, format_, own in zip("ab", (problem.a_format, problem.b_format), found, strict=True)
             if int(own["width"]) < _full_width(format_)
         ]
         return [*found, alike, *full]
+
+    @staticmethod
+    def _pooled(problem: Matmul, settings: Settings) -> Settings:
+        """With a pool of columns, where that spares much."""
+        size = pool_for(problem)
+        return {**settings, "pool": size} if size else settings
 
     def _scaled(self, problem: Matmul, settings: Settings, options: Options) -> Settings:
         """With powers of two along rows, columns and k, as far as the ranges allow."""
@@ -86,25 +91,30 @@ class Wide:
         a, b = (wide, narrow) if settings["side"] == "a" else (narrow, wide)
         return sizing.family(problem, a, b, int(settings["terms"]), epilogue=_EPILOGUE)
 
-    def draw(self, problem: Matmul, settings: Settings, seed: Seed, shapes: Mapping[str, Shape]) -> dict[str, Array]:
+    def elements(self, problem: Matmul, settings: Settings, seed: Seed, name: str) -> Elements:
         """Odd integers with the leading bit set and a random sign; small integers without zero."""
-        width, span, alike = int(settings["width"]), int(settings["span"]), bool(settings["alike"])
-        drawn: dict[str, Array] = {}
-        for name in ("a", "b"):
-            stream = seed.stream(name)
-            is_wide = name == settings["side"]
-            if settings.get("lowest"):
-                format_ = problem.a_format if name == "a" else problem.b_format
-                along_k = problem.transpose_a if name == "a" else not problem.transpose_b  # the first of two axes is k
-                drawn[name] = -_from_the_top(stream, format_.max_significand + 1, shapes[name], -1 if along_k else -2)
-            elif alike:
-                drawn[name] = _upper_half(stream, 2**width - 1 if is_wide else span, shapes[name])
-            else:
-                drawn[name] = _odd(stream, width, shapes[name]) if is_wide else stream.signed(span, shapes[name])
+        numbers = seed.field(name)
+        lowest = settings.get("lowest")
+        elements = self._lowest(problem, numbers, name) if lowest else _of_a_side(numbers, settings, name)
+        if name == "a":
+            return elements
         terms = int(settings["terms"])
         block = int(seed.stream("block of k").below(sizing.blocks_of(problem.k, terms), ())[()])
-        drawn["b"] = sizing.keep_block(problem, drawn["b"], seed, block, terms)
-        return drawn | sizing.draw_epilogue(problem, seed, shapes, magnitude=_EPILOGUE)
+        distinct = pooled(problem, elements, pool_of(problem, settings, seed))
+        return sizing.keep_block(problem, distinct, seed, block, terms)
+
+    @staticmethod
+    def _lowest(problem: Matmul, numbers: Field, name: str) -> Elements:
+        """Minus integers up to the largest: of rows in turn from its last sixteenth and from its upper half."""
+        most = (problem.a_format if name == "a" else problem.b_format).max_significand + 1
+        own = -3 - axis_of_k(problem, name)
+        low = np.array([most - most // 16, most - most // 2], np.int32)
+
+        def drawn(part: Part) -> Any:
+            lowest = part.arrays.from_host(low)[part.coordinate(own) % 2]
+            return -(lowest + ((most + 1 - lowest) * numbers.below(2**15, part) >> 15))
+
+        return drawn
 
     def detection(self, problem: Matmul, settings: Settings) -> float:
         """As for ``signed`` where no result can round; otherwise no bound is claimed."""
@@ -172,23 +182,23 @@ def _full_width(format_: Format) -> int:
     return width if 2**width - 1 <= format_.exact_integer_limit else width - 1
 
 
-def _odd(stream: Stream, width: int, shape: Shape) -> Array:
+def _of_a_side(numbers: Field, settings: Settings, name: str) -> Elements:
+    """The wide operand, or the narrow one."""
+    width, span = int(settings["width"]), int(settings["span"])
+    is_wide = name == settings["side"]
+    if settings["alike"]:
+        return lambda part: _upper_half(numbers, 2**width - 1 if is_wide else span, part)
+    return (lambda part: _odd(numbers, width, part)) if is_wide else (lambda part: numbers.signed(span, part))
+
+
+def _odd(numbers: Field, width: int, part: Part) -> Any:
     """Odd integers in ±[2**(width-1), 2**width)."""
     half = 1 << (width - 2)
-    drawn = stream.signed(half, shape)  # ±1 .. ±half
-    magnitude = 2 * abs(drawn) - 1 + 2 * half
-    return np.where(drawn < 0, -magnitude, magnitude)
+    drawn = numbers.below(2 * half, part) - half  # -half .. half - 1, each of them 2x + 1 away from zero
+    return 2 * drawn + 1 + 2 * half * ((drawn >> 31) | 1)
 
 
-def _upper_half(stream: Stream, most: int, shape: Shape) -> Array:
+def _upper_half(numbers: Field, most: int, part: Part) -> Any:
     """Integers from the upper half of 1 to *most*: sums of them exceed half the budget that they are sized for."""
     low = most - most // 2
-    return low + stream.below(most - low + 1, shape)
-
-
-def _from_the_top(stream: Stream, most: int, shape: Shape, axis: int) -> Array:
-    """Integers up to *most*: along *axis* in turn from its last sixteenth and from its upper half."""
-    low = np.where(np.arange(shape[axis]) % 2 == 0, most - most // 16, most - most // 2)
-    low = low[:, None] if axis == -2 else low
-    drawn = low + ((most + 1 - low) * stream.below(2**16, shape).astype(np.int64) >> 16)
-    return np.asarray(drawn.astype(np.int32))
+    return low + numbers.below(most - low + 1, part)

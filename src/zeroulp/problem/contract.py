@@ -21,7 +21,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
     "rounding": ("ties-to-even", "ties-either"),
     "subnormals": ("either", "preserve", "flush"),
     "signed_zero": ("either", "strict"),
-    "nonfinite": ("ieee", "ignore"),
+    "nonfinite": ("propagate", "ieee", "ignore"),
 }
 
 _ACCUMULATOR_BITS = {"float16": 11, "float32": 24, "float64": 53, "int32": 31}
@@ -40,10 +40,19 @@ class Contract:
             operands is not the one promised (14 for 8-bit floating-point operands, whose
             products some units align to 13 fraction bits; else that of ``accumulate``).
         rounding: What happens halfway between two outputs.
-        subnormals: Whether subnormal numbers are kept, flushed, or either.
+        subnormals: ``"preserve"``: subnormal operands and results are numbers like others;
+            ``"flush"``: they count as zero; ``"either"``: each result may be one or the other.
         signed_zero: Whether the sign of a zero counts.
-        nonfinite: Whether NaN and infinities must propagate.
-        saturate: Whether overflow gives the largest finite number.
+        nonfinite: Where NaN and infinities go. ``"ieee"``: exactly where IEEE arithmetic puts
+            them; ``"propagate"``: the same, but NaN may stand where an infinity is due, as
+            compensated sums and operands split into parts give; ``"ignore"``: not tested.
+        saturate: What overflow gives. False: infinity (NaN in formats without one); True: the
+            largest finite number; None: False for outputs of 16 bits or more, and either of
+            them for narrower ones, whose conversions in use do one or the other.
+
+    References:
+        IEEE 754-2019, clauses 6.1, 6.2, 7.4 and 7.5. OCP 8-bit Floating Point Specification
+        (OFP8), revision 1.0, section 5.3 (saturating and other conversions).
     """
 
     accumulate: str = "float32"
@@ -51,8 +60,8 @@ class Contract:
     rounding: str = "ties-to-even"
     subnormals: str = "either"
     signed_zero: str = "either"
-    nonfinite: str = "ieee"
-    saturate: bool = False
+    nonfinite: str = "propagate"
+    saturate: bool | None = None
 
     def __post_init__(self) -> None:
         for clause, words in CLAUSES.items():
@@ -65,6 +74,17 @@ class Contract:
                 f"accumulator_precision={bits!r} is no number of significand bits",
                 do="pass an integer from 1 to 53, or leave it out",
             )
+        if self.saturate is not None and not isinstance(self.saturate, bool):
+            raise ProblemError(
+                f"saturate={self.saturate!r} is neither True, False nor None",
+                do="pass True if overflow gives the largest finite number, False if it gives infinity, or leave it out",
+            )
+
+    def on_overflow(self, out: Format) -> str:
+        """``"infinity"``, ``"saturate"`` or ``"either"``: what a result beyond the range of *out* becomes."""
+        if self.saturate is None:
+            return "either" if out.bits <= 8 else "infinity"
+        return "saturate" if self.saturate else "infinity"
 
     def sum_bits(self, a: Format, b: Format, out: Format) -> int:
         """Significand bits that every partial sum is sure to keep, for these formats."""

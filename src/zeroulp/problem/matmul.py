@@ -62,8 +62,9 @@ class Matmul:
         rounding: ``"ties-to-even"`` or ``"ties-either"``.
         subnormals: ``"either"``, ``"preserve"`` or ``"flush"``.
         signed_zero: ``"either"`` or ``"strict"``.
-        nonfinite: ``"ieee"`` or ``"ignore"``.
-        saturate: Whether overflow gives the largest finite number.
+        nonfinite: ``"propagate"``, ``"ieee"`` or ``"ignore"``.
+        saturate: Whether overflow gives the largest finite number; None: as the output's format
+            suggests.
 
     Raises:
         ProblemError: If sizes, formats and clauses contradict each other.
@@ -93,8 +94,8 @@ class Matmul:
     rounding: str = "ties-to-even"
     subnormals: str = "either"
     signed_zero: str = "either"
-    nonfinite: str = "ieee"
-    saturate: bool = False
+    nonfinite: str = "propagate"
+    saturate: bool | None = None
 
     def __post_init__(self) -> None:
         for name in ("m", "n", "k"):

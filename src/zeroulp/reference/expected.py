@@ -27,14 +27,15 @@ class Expected:
 
     Args:
         codes: (*batch, m, n) encodings.
-        also: Two further encodings allowed at each position (ties under ``"ties-either"``), or None.
+        also: Further encodings allowed at each position, as arrays that broadcast to *codes*: the
+            neighbours of a tie under ``"ties-either"``, what a clause on special values allows.
         compared: Which positions are compared, or None for all.
         zero_sign: Where the sign of a zero is determined, or None for nowhere.
         rounded: Whether some compared result was rounded.
     """
 
     codes: Array
-    also: tuple[Array, Array] | None
+    also: tuple[Array, ...]
     compared: NDArray[np.bool_] | None
     zero_sign: NDArray[np.bool_] | None
     rounded: bool
@@ -69,21 +70,48 @@ def expected_result(
         All arithmetic is on integers below 2^63; `encoding.round_integers` rounds once.
     """
     total = total_in_quanta(problem, family, certificate, integers)
-    format_ = problem.out_format
-    if exponent is None:
-        exponent = certificate.quantum_exponent
-    codes = encoding.round_integers(total, exponent, format_, saturate=problem.saturate)
-    compared = None
-    if family.masked:
+    moduli = None
+    if family.masked or problem.signed_zero == "strict":
         moduli = total_in_quanta(problem, family, certificate, integers, moduli=True)
-        compared = moduli <= certificate.budget
+    exponent = certificate.quantum_exponent if exponent is None else exponent
+    return expected_of_total(problem, family, certificate, total, exponent, moduli=moduli)
+
+
+def expected_of_total(
+    problem: Matmul,
+    family: Family,
+    certificate: Certificate,
+    total: NDArray[np.int64],
+    exponent: int | Array,
+    *,
+    moduli: NDArray[np.int64] | None,
+) -> Expected:
+    """
+    Exact results as encodings, rounded once.
+
+    Args:
+        problem: Epilogue, contract and output format.
+        family: What the inputs are.
+        certificate: One that holds.
+        total: The exact results, in quanta.
+        exponent: Of the quantum: one for all, or one for each.
+        moduli: Sums of |terms|, in quanta; needed where the family is masked or the sign of zero counts.
+    """
+    format_ = problem.out_format
+    on_overflow = problem.contract.on_overflow(format_)
+    codes = encoding.round_integers(total, exponent, format_, saturate=on_overflow == "saturate")
+    compared = moduli <= certificate.budget if certificate.masked and moduli is not None else None
     rounded = certificate.theorem == "round-once"
-    also = None
+    also: tuple[Array, ...] = ()
+    if family.beyond == "overflow" and on_overflow == "either":
+        also = (encoding.round_integers(total, exponent, format_, saturate=True),)
     if rounded and problem.rounding == "ties-either":
-        also = _neighbours(total, exponent, codes, problem)
+        also += _neighbours(total, exponent, codes, problem)
     sign = None
-    if problem.signed_zero == "strict":
-        sign = total_in_quanta(problem, family, certificate, integers, moduli=True) > 0
+    if problem.signed_zero == "strict" and moduli is not None:
+        sign = moduli > 0
+        if problem.alpha < 0:  # +0 times alpha is -0, but the sum of products that alpha was applied to is +0
+            sign &= total != 0
     return Expected(codes, also, compared, sign, rounded)
 
 
@@ -132,8 +160,9 @@ def _neighbours(
     """
     format_ = problem.out_format
     exact = encoding.decode(codes, format_) == np.ldexp(total.astype(np.float64), exponent)
+    saturate = problem.contract.on_overflow(format_) == "saturate"
     nudged = (
-        encoding.round_integers(4 * total + nudge, exponent - 2, format_, saturate=problem.saturate)
+        encoding.round_integers(4 * total + nudge, exponent - 2, format_, saturate=saturate)
         for nudge in (-1, 1)
     )
     low, high = (np.where(exact, codes, other) for other in nudged)

@@ -1,5 +1,5 @@
 """
-NaN and infinities among the inputs: which outputs they must reach.
+NaN and infinities among the inputs: which outputs they must reach, and as what.
 
 A NaN makes every output of its row (or column) NaN. An infinity times a number other than zero
 is an infinity; infinities of both signs in one sum make NaN, of one sign that infinity; and an
@@ -49,9 +49,16 @@ def with_nonfinite(problem: Matmul, codes: Mapping[str, Array], expected: Expect
     positive, negative = _infinities(np.nan_to_num(a * sign, nan=0.0), np.nan_to_num(b, nan=0.0))
     values = np.where(positive > 0, np.inf, np.where(negative > 0, -np.inf, 0.0))
     values = np.where(nan | ((positive > 0) & (negative > 0)), np.nan, values)
-    special = encoding.round_values(values, problem.out_format, saturate=problem.saturate)
-    reached = values != 0
-    return replace(expected, codes=np.where(reached, special, expected.codes))
+    special = encoding.round_values(values, problem.out_format)
+    result = np.where(values != 0, special, expected.codes)
+    infinite = np.isinf(values)
+    also = expected.also
+    if problem.nonfinite == "propagate" and problem.out_format.has_nan:
+        also += (np.where(infinite, special.dtype.type(encoding.nan_code(problem.out_format)), result),)
+    if problem.contract.on_overflow(problem.out_format) != "infinity":  # a conversion may clamp infinities too
+        largest = encoding.round_values(values, problem.out_format, saturate=True)
+        also += (np.where(infinite, largest, result),)
+    return replace(expected, codes=result, also=also)
 
 
 def _infinities(a: Array, b: Array) -> tuple[Array, Array]:

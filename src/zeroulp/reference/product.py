@@ -40,13 +40,13 @@ def exact_product(a: Array, b: Array, bound: int) -> NDArray[np.int64]:
         float32 (up to 2^24) or float64 (up to 2^53); beyond, int64 arithmetic is exact as it is.
     """
     if bound > 2**53 or a.shape[-1] == 0:
-        return _plain(a, b)
+        return plain_product(a, b)
     work = np.float32 if bound <= 2**24 else np.float64
     fast = np.matmul(a.astype(work), b.astype(work))
     if not (np.abs(fast) <= bound).all():  # NaN too
-        return _plain(a, b)
+        return plain_product(a, b)
     product = fast.astype(np.int64)
-    return product if is_product(product, a, b) else _plain(a, b)
+    return product if is_product(product, a, b) else plain_product(a, b)
 
 
 def is_product(product: NDArray[np.int64], a: Array, b: Array) -> bool:
@@ -66,7 +66,7 @@ def is_product(product: NDArray[np.int64], a: Array, b: Array) -> bool:
     return bool(np.array_equal(left, right))
 
 
-def _plain(a: Array, b: Array) -> NDArray[np.int64]:
+def plain_product(a: Array, b: Array) -> NDArray[np.int64]:
     """The product in int64, which numpy multiplies without BLAS."""
     result: NDArray[np.int64] = np.matmul(a.astype(np.int64), b.astype(np.int64))
     return result

@@ -47,6 +47,7 @@ def to_dict(report: Report) -> dict[str, Any]:
         "kernel": report.kernel.to_dict(),
         "seed": f"0x{report.seed:016x}",
         "coverage": report.coverage,
+        "special_values": report.special_values,
         "calls": report.calls,
         "escape_probability": report.escape_probability,
         "wished_escape_probability": report.wished,
@@ -173,6 +174,10 @@ def _a(*kinds: type) -> Callable[[Any], Any]:
 _TEXT, _WHOLE, _NUMBER, _MAPPING = _a(str), _a(int), _a(int, float), _a(dict)
 
 
+def _words(data: Any) -> dict[str, str]:
+    return {_TEXT(kind): _TEXT(word) for kind, word in _MAPPING(data).items()}
+
+
 def _from_dict(data: dict[str, Any]) -> Report:
     verdict = _part(data, "verdict", Verdict)
     problem = _part(data, "problem", Matmul.from_dict)
@@ -185,6 +190,7 @@ def _from_dict(data: dict[str, Any]) -> Report:
         trials=_part(data, "trials", _every(lambda item: _trial(item, problem))),
         skipped=_part(data, "skipped", _every(lambda item: Skipped(**item))),
         coverage=_part(data, "coverage", _NUMBER),
+        special_values=_read("special_values", data.get("special_values", {}), _words),
         calls=_part(data, "calls", _WHOLE),
         escape_probability=_part(data, "escape_probability", _NUMBER),
         wished=_part(data, "wished_escape_probability", _NUMBER),

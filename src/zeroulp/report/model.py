@@ -114,6 +114,10 @@ class Report:
         trials: The trials that were run.
         skipped: Probes that were not run, and why.
         coverage: Share of the outputs that were compared in at least one trial.
+        special_values: What the kernel was seen to do with special values, by kind. ``"nan"``:
+            ``"propagates"``. ``"infinity"`` and ``"overflow"``: gives ``"infinity"``, ``"nan"``, the
+            ``"largest"`` finite number or, from output to output, ``"mixed"``. ``"subnormal operands"``
+            and ``"subnormal results"``: ``"kept"``, ``"zero"`` or ``"mixed"``.
         calls: How often the kernel was called.
         escape_probability: Bound on the chance that a bilinear fault of one output passed; 1.0
             where none is claimed.
@@ -134,6 +138,7 @@ class Report:
     trials: tuple[TrialRecord, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     coverage: float = 0.0
+    special_values: dict[str, str] = field(default_factory=dict)
     calls: int = 0
     escape_probability: float = 1.0
     wished: float = 1e-9

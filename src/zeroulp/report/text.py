@@ -39,6 +39,7 @@ def render_text(report: Report, *, again: str = "zeroulp.replay(report)") -> str
         lines += ["  its log ends", *(f"    | {line}" for line in report.log.strip().splitlines()[-12:])]
     if report.verdict is not Verdict.INCORRECT:
         lines += [_item("contract", report.problem.sentence())]
+        lines += [_item("special values", special_text(report))] if report.special_values else []
         lines += _not_checked(report)
     lines += [_item("seed", f"0x{report.seed:016x}")]
     if again and report.trials:
@@ -134,9 +135,38 @@ def _not_checked(report: Report) -> list[str]:
     if not report.trials:  # the reasons have been given
         return []
     lines = [_item("not checked", f"{skipped.probe}: {skipped.reason}") for skipped in report.skipped]
-    if report.verdict is Verdict.CORRECT:
-        lines.append(_item("not checked", "NaN, infinities, subnormals, overflow"))
+    tried = {trial.probe for trial in report.trials} | {skipped.probe for skipped in report.skipped}
+    if report.verdict is Verdict.CORRECT and "specials" not in tried:
+        what = "NaN, infinities, overflow, subnormals"
+        lines.append(_item("not checked", f"{what}: the probe specials was not asked for"))
     return lines
+
+
+_SEEN = {
+    ("nan", "propagates"): "NaN propagates",
+    ("infinity", "infinity"): "infinities propagate",
+    ("infinity", "nan"): "infinities become NaN",
+    ("infinity", "largest"): "infinities become the largest number",
+    ("infinity", "mixed"): "infinities stay in some outputs and become NaN or the largest number in others",
+    ("overflow", "infinity"): "overflow gives infinity",
+    ("overflow", "nan"): "overflow gives NaN",
+    ("overflow", "largest"): "overflow gives the largest number",
+    ("overflow", "mixed"): "overflow gives one thing here and another there",
+    ("subnormal operands", "kept"): "subnormal operands are kept",
+    ("subnormal operands", "zero"): "subnormal operands count as zero",
+    ("subnormal operands", "mixed"): "subnormal operands are kept in some products and count as zero in others",
+    ("subnormal results", "kept"): "subnormal results are kept",
+    ("subnormal results", "zero"): "subnormal results are flushed to zero",
+    ("subnormal results", "mixed"): "subnormal results are kept in some outputs and flushed to zero in others",
+}
+
+
+def special_text(report: Report) -> str:
+    """What was seen of special values, in a line."""
+    seen = [_SEEN[item] for item in report.special_values.items() if item in _SEEN]
+    if seen[:2] == ["NaN propagates", "infinities propagate"]:
+        seen[:2] = ["NaN and infinities propagate"]
+    return "; ".join(seen)
 
 
 def _percent(share: float) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zeroulp.runner.base import Returned, Runner
+from zeroulp.kernels.device import Returned
+from zeroulp.runner.base import Runner
 from zeroulp.runner.in_process import InProcess
 from zeroulp.runner.process import WorkerProcess
 

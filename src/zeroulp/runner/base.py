@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import time
 from dataclasses import dataclass
@@ -9,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from zeroulp import encoding
-from zeroulp.kernels.device import Host
+from zeroulp.kernels.device import Host, Returned
 from zeroulp.kernels.frameworks import versions
 
 if TYPE_CHECKING:
@@ -44,28 +44,10 @@ class Call:
     keep: bool = False
 
 
-@dataclass(frozen=True)
-class Returned:
-    """
-    What a call gave back.
-
-    Args:
-        dtype: Name of the result's dtype.
-        shape: Its shape.
-        codes: A private copy of its encodings; None unless dtype and shape are as they should be.
-        seconds: Wall time of the call.
-    """
-
-    dtype: str
-    shape: tuple[int, ...]
-    codes: Array | None
-    seconds: float
-
-
 class Runner(Protocol):
-    """Runs one kernel over one block of memory (uint8) that both sides see."""
+    """Runs one kernel over one block of memory (bytes, of some array library) that both sides see."""
 
-    block: Array
+    block: Any
     isolation: str
     framework: str
 
@@ -75,6 +57,10 @@ class Runner(Protocol):
 
     def recall(self, number: int, output: Region) -> Returned:
         """What the result of an earlier call looks like now."""
+        ...
+
+    def guarded(self) -> contextlib.AbstractContextManager[None]:
+        """Where the block is worked on. Raises KernelError if a device reports what the kernel broke."""
         ...
 
     def versions(self) -> dict[str, str]:
@@ -101,18 +87,40 @@ def map_memory(descriptor: int, size_bytes: int) -> Array:
 
 
 class Executor:
-    """Calls a kernel on regions of a block and remembers the results; both runners are built on it."""
+    """
+    Calls a kernel on regions of a block and remembers the results; both runners are built on it.
 
-    def __init__(self, kernel: Kernel, block: Array) -> None:
+    Args:
+        kernel: The candidate.
+        block: The host's block.
+        shared: A block on a device that another process shares, in its words; empty: the device's
+            own, if there is one; None: everything goes through the host's block.
+    """
+
+    def __init__(self, kernel: Kernel, block: Array, shared: str | None = "") -> None:
         self._kernel = kernel
-        self._device = kernel.attach(block) or Host(block)
+        self._host = Host(block)
+        self._device = kernel.attach(block) or self._host
+        self.resident: Any = self._find_resident(shared)
         self._results: dict[int, Any] = {}
         self._kept: set[int] = set()
+
+    def _find_resident(self, shared: str | None) -> Any:
+        """The device's block, if inputs and results are to stay there."""
+        if shared is None:
+            return None
+        if shared:
+            try:
+                self._device.adopt(shared)
+            except (AttributeError, RuntimeError):
+                return None
+        return getattr(self._device, "resident", None)
 
     def call(self, call: Call) -> Returned:
         """Call the kernel; see `Runner.call`."""
         device, regions = self._device, [*call.operands, *([call.output] if call.writes else [])]
-        device.upload(regions)
+        if self.resident is None:
+            device.upload(regions)
         operands = [device.view(region) for region in call.operands]
         out = device.view(call.output) if call.writes else None
         if out is None:
@@ -127,25 +135,29 @@ class Executor:
             self._kept.add(call.number)
         for number in [n for n in list(self._results)[:-_LATEST] if n not in self._kept]:
             del self._results[number]
-        returned = describe(device.read(result), call.output, seconds)
-        device.download(regions)
+        returned = self._described(result, call.output, seconds)
+        if self.resident is None:
+            device.download(regions)
         return returned
 
     def recall(self, number: int, output: Region) -> Returned:
         """The same result, read once more; see `Runner.recall`."""
-        return describe(self._device.read(self._results[number]), output, 0.0)
+        return self._described(self._results[number], output, 0.0)
+
+    def guarded(self) -> contextlib.AbstractContextManager[None]:
+        """Where its block is worked on: what goes wrong on a device now is the doing of the kernel before."""
+        return contextlib.nullcontext() if self.resident is None else self._device.guarded()
+
+    def wait(self) -> None:
+        """Until the device has done what was asked of it."""
+        self._device.wait()
+
+    def _described(self, result: Any, output: Region, seconds: float) -> Returned:
+        if self.resident is not None:
+            return self._device.describe(result, output, seconds)
+        return self._host.describe(self._device.read(result), output, seconds)
 
     def versions(self) -> dict[str, str]:
         """Versions of the framework, and of the device if there is one."""
         return {**versions(self._kernel.framework), **self._device.versions()}
 
-
-def describe(result: Array, output: Region, seconds: float) -> Returned:
-    """A result as plain facts, with a copy of its encodings where dtype and shape are right."""
-    name, shape = result.dtype.name, tuple(int(extent) for extent in result.shape)
-    if not result.dtype.isnative:
-        name = result.dtype.str
-    codes = None
-    if name == output.dtype.name and shape == output.shape:
-        codes = encoding.bits_of(np.array(result, order="C"))
-    return Returned(name, shape, codes, seconds)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from zeroulp.runner.base import Call, Executor, Returned, map_memory
+from zeroulp.runner.base import Call, Executor, map_memory
 
 if TYPE_CHECKING:
-    from zeroulp.encoding import Array
+    import contextlib
+
     from zeroulp.kernels import Kernel
+    from zeroulp.kernels.device import Returned
     from zeroulp.memory import Region
 
 
@@ -24,9 +26,10 @@ class InProcess:
     isolation = "none"
 
     def __init__(self, kernel: Kernel, size_bytes: int) -> None:
-        self.block: Array = map_memory(-1, size_bytes)
+        host = map_memory(-1, size_bytes)  # takes no memory until it is used
         self.framework = kernel.framework
-        self._executor = Executor(kernel, self.block)
+        self._executor = Executor(kernel, host)
+        self.block: Any = host if self._executor.resident is None else self._executor.resident
 
     def call(self, call: Call) -> Returned:
         """Call the kernel."""
@@ -35,6 +38,10 @@ class InProcess:
     def recall(self, number: int, output: Region) -> Returned:
         """What the result of an earlier call looks like now."""
         return self._executor.recall(number, output)
+
+    def guarded(self) -> contextlib.AbstractContextManager[None]:
+        """Where the block is worked on; see `Runner`."""
+        return self._executor.guarded()
 
     def versions(self) -> dict[str, str]:
         """Versions of the framework."""

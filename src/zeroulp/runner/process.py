@@ -17,9 +17,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from zeroulp import encoding, memory
+from zeroulp import memory
+from zeroulp.arrays import arrays_of
 from zeroulp.errors import (
     KernelCrashedError,
     KernelError,
@@ -28,14 +27,18 @@ from zeroulp.errors import (
     KernelTimedOutError,
     UsageError,
 )
+from zeroulp.kernels.device import Returned
+from zeroulp.kernels.frameworks import device_named
+from zeroulp.kernels.load import is_library
 from zeroulp.kernels.python import printable
 from zeroulp.problem.layout import Layout
-from zeroulp.runner.base import Call, Returned, map_memory
+from zeroulp.runner.base import Call, map_memory
 from zeroulp.runner.messages import Channel, call_to_data
 
 if TYPE_CHECKING:
     from zeroulp.encoding import Array
     from zeroulp.kernels import KernelSpec
+    from zeroulp.kernels.device import Device
     from zeroulp.memory import Region
     from zeroulp.problem import Matmul
 
@@ -63,26 +66,25 @@ class WorkerProcess:
 
     isolation = "process"
     framework = ""
+    _device: Device | None = None
 
     def __init__(self, spec: KernelSpec, problem: Matmul, size_bytes: int, deadline_seconds: float) -> None:
         if not deadline_seconds > 0:
             raise UsageError(f"a deadline of {deadline_seconds:g} s", do="pass a positive number of seconds")
         self._landing, size = _landing(problem, size_bytes)
         self._size = size
-        self._deadline = deadline_seconds
+        self._spec, self._deadline = spec, deadline_seconds
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  (closed in close)
         self._shared = _shared_file(size)
         try:
-            self.block: Array = map_memory(self._shared, size)
+            self.block: Any = map_memory(self._shared, size)
             self._start(size)
         except BaseException:
             os.close(self._shared)
             self._log.close()
             raise
         try:
-            answer = self._ask(
-                {"kernel": spec.to_dict(), "problem": problem.to_dict()}, max(deadline_seconds, _LOADING_SECONDS)
-            )
+            answer = self._share({"kernel": spec.to_dict(), "problem": problem.to_dict()})
             self.framework = str(answer.get("framework", "unknown"))
         except BaseException:
             self.close()
@@ -117,9 +119,18 @@ class WorkerProcess:
         if size > self._size:  # never smaller: a kernel that looks at its old operands is wrong, and must not crash
             _resize(self._shared, size)
             self._size = size
+        self._ask({"do": "turn", "problem": problem.to_dict()}, self._deadline)
+        self._device = None  # its block is given back on both sides before another one is made
         self.block = map_memory(self._shared, size)
-        message = {"do": "turn", "problem": problem.to_dict(), "size": size}
-        self._ask(message, max(self._deadline, _LOADING_SECONDS))
+        self._share({"do": "share", "size": size})
+
+    def _share(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Send *message* with a block on the kernel's device, where there is one; go by what the worker can do."""
+        device, shared = _on_device(self._spec, self.block)
+        answer = self._ask({**message, "shared": shared}, max(self._deadline, _LOADING_SECONDS))
+        if device is not None and answer.get("resident") is True:
+            self._device, self.block = device, device.resident
+        return answer
 
     def call(self, call: Call) -> Returned:
         """Call the kernel; see `zeroulp.runner.base.Runner`."""
@@ -131,6 +142,10 @@ class WorkerProcess:
         del output
         message = {"do": "recall", "number": number, "landing": self._landing.to_dict()}
         return self._returned(self._ask(message, self._deadline))
+
+    def guarded(self) -> contextlib.AbstractContextManager[None]:
+        """Where the block is worked on; see `Runner`."""
+        return contextlib.nullcontext() if self._device is None else self._device.guarded()
 
     def versions(self) -> dict[str, str]:
         """Versions of the framework, where the kernel runs."""
@@ -152,7 +167,8 @@ class WorkerProcess:
             raise self._babbled() from None
         codes = None
         if delivered:
-            codes = encoding.bits_of(np.array(memory.view(self.block, self._landing), order="C"))
+            arrays = arrays_of(self.block)
+            codes = arrays.codes(arrays.copy(memory.view(self.block, self._landing)))
         return Returned(name, shape, codes, seconds)
 
     def _ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -228,6 +244,17 @@ def _landing(problem: Matmul, size_bytes: int) -> tuple[Region, int]:
     regions, extra = memory.arrange([(problem.output, Layout("landing"))])
     base = -(-size_bytes // 64) * 64
     return _shifted(regions[0], base), base + extra
+
+
+def _on_device(spec: KernelSpec, block: Array) -> tuple[Device | None, str | None]:
+    """A block on the kernel's device, and the words by which a worker finds it; None where there is none to share."""
+    if spec.device == "cpu" or is_library(spec.target):
+        return None, None
+    try:
+        device = device_named(spec.device, spec.framework, block)
+        return (None, None) if device is None else (device, device.share())
+    except (AttributeError, RuntimeError, UsageError):  # no memory to share; that there is no device the worker says
+        return None, None
 
 
 def _shifted(region: Region, by: int) -> Region:

@@ -11,16 +11,17 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from zeroulp import encoding, memory
+from zeroulp import memory
+from zeroulp.arrays import arrays_of
 from zeroulp.errors import KernelError, UsageError, ZeroulpError
 from zeroulp.kernels import KernelSpec, load
 from zeroulp.memory import Region
 from zeroulp.problem import Matmul
-from zeroulp.runner.base import Executor, Returned, map_memory
+from zeroulp.runner.base import Executor, map_memory
 from zeroulp.runner.messages import Channel, call_from_data
 
 if TYPE_CHECKING:
-    from zeroulp.encoding import Array
+    from zeroulp.kernels.device import Returned
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -28,14 +29,17 @@ def main(argv: list[str] | None = None) -> int:
     read, write, block, size = (int(text) for text in (sys.argv[1:] if argv is None else argv))
     channel = Channel(read, write)
     shared = map_memory(block, size)
+    executor: Any = None
+    answer: dict[str, Any]
     try:
         first = channel.receive()
         kernel = load(KernelSpec.from_dict(first["kernel"]), Matmul.from_dict(first["problem"]))
-        executor = Executor(kernel, shared)
+        executor = Executor(kernel, shared, first["shared"])
     except ZeroulpError as error:
         channel.send(_failure(error))
         return 0
-    channel.send({"framework": kernel.framework})
+    channel.send({"framework": kernel.framework, "resident": executor.resident is not None})
+    place: Any = shared if executor.resident is None else executor.resident
     while True:
         try:
             message = channel.receive()
@@ -46,17 +50,22 @@ def main(argv: list[str] | None = None) -> int:
         try:
             if message["do"] == "turn":
                 kernel = kernel.for_problem(Matmul.from_dict(message["problem"]))
-                del executor  # with what it holds on a device
+                executor = place = None  # with what they hold on a device
+                answer = {}
+            elif message["do"] == "share":
                 shared = map_memory(block, message["size"])
-                executor = Executor(kernel, shared)
-                channel.send({})
+                executor = Executor(kernel, shared, message["shared"])
+                answer = {"resident": executor.resident is not None}
+                place = shared if executor.resident is None else executor.resident
             else:
-                channel.send(_answer(executor, shared, message))
+                with executor.guarded():
+                    answer = _answer(executor, place, message)
+            channel.send(answer)
         except ZeroulpError as error:
             channel.send(_failure(error))
 
 
-def _answer(executor: Executor, shared: Array, message: dict[str, Any]) -> dict[str, Any]:
+def _answer(executor: Executor, block: Any, message: dict[str, Any]) -> dict[str, Any]:
     if message["do"] == "versions":
         return executor.versions()
     landing = Region.from_dict(message["landing"])
@@ -64,13 +73,14 @@ def _answer(executor: Executor, shared: Array, message: dict[str, Any]) -> dict[
         returned = executor.call(call_from_data(message["call"]))
     else:
         returned = executor.recall(message["number"], landing)
-    return _deliver(returned, shared, landing)
-
-
-def _deliver(returned: Returned, shared: Array, landing: Region) -> dict[str, Any]:
-    """Copy the result to where the parent looks for it, and say the rest in words."""
     if returned.codes is not None:
-        encoding.bits_of(memory.view(shared, landing))[...] = returned.codes
+        arrays_of(block).codes(memory.view(block, landing))[...] = returned.codes
+        executor.wait()
+    return _in_words(returned)
+
+
+def _in_words(returned: Returned) -> dict[str, Any]:
+    """All but the result, which has been copied to where the parent looks for it."""
     return {
         "dtype": returned.dtype,
         "shape": list(returned.shape),

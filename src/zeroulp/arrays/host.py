@@ -1,0 +1,155 @@
+"""numpy, in the host's memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zeroulp import encoding
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from zeroulp.encoding import Array
+    from zeroulp.formats import Format
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_CHUNK = 1 << 16
+
+
+class Host:
+    """numpy; see `Arrays`."""
+
+    name = "numpy"
+    keeps_subnormals = False
+    block_elements = 1 << 19
+
+    def words(self, key: int, first: int, count: int) -> NDArray[np.uint32]:
+        """Words of a stream; see `Arrays`."""
+        start, stop = first // 2, (first + count + 1) // 2
+        out = np.empty(stop - start, np.uint64)
+        for low in range(start, stop, _CHUNK):
+            high = min(low + _CHUNK, stop)
+            counter = np.arange(low + 1, high + 1, dtype=np.uint64)
+            out[low - start : high - start] = _splitmix64(np.uint64(key), counter)
+        odd = first - 2 * start
+        return out.astype("<u8", copy=False).view("<u4")[odd : odd + count]
+
+    def words_at(self, key: int, indices: Array) -> NDArray[np.uint32]:
+        """Words of a stream anywhere; see `Arrays`."""
+        mixed = _splitmix64(np.uint64(key), (indices >> 1).astype(np.uint64) + np.uint64(1))
+        shift = (indices & 1).astype(np.uint64) * np.uint64(32)
+        return np.asarray((mixed >> shift).astype(np.uint32))
+
+    def below(self, words: Array, bound: int) -> NDArray[np.int32]:
+        """The high half of a product; see `Arrays`."""
+        if bound & (bound - 1) == 0:
+            drawn = words >> np.uint32(32 - bound.bit_length() + 1) if bound > 1 else np.zeros_like(words)
+            return np.asarray(drawn.view(np.int32))
+        return np.asarray(((words.astype(np.uint64) * np.uint64(bound)) >> np.uint64(32)).astype(np.int32))
+
+    def is_below(self, words: Array, threshold: int) -> NDArray[np.bool_]:
+        """An unsigned comparison; see `Arrays`."""
+        return np.asarray(words < np.uint32(threshold))
+
+    def from_host(self, array: Array) -> Array:
+        """It is one."""
+        return array
+
+    def to_host(self, array: Array) -> Array:
+        """It is there."""
+        return array
+
+    def arange(self, start: int, stop: int) -> NDArray[np.int64]:
+        """Consecutive numbers."""
+        return np.arange(start, stop, dtype=np.int64)
+
+    def where(self, condition: Array, one: Any, other: Any) -> Array:
+        """A choice, element by element."""
+        return np.asarray(np.where(condition, one, other))
+
+    def cast(self, array: Array, dtype: str) -> Array:
+        """A conversion, where it is not that dtype already."""
+        converted: Array = array.astype(dtype, copy=False)
+        return converted
+
+    def values(self, codes: Array, format_: Format) -> NDArray[np.float64]:
+        """What encodings stand for; see `Arrays`."""
+        stored = encoding.array_of(codes, format_)
+        return np.asarray(stored.astype(np.float64))
+
+    def store(self, target: Array, values: Array) -> None:
+        """A conversion into place; see `Arrays`."""
+        target[...] = values.astype(target.dtype, copy=False)
+
+    def encoded(self, values: Array, format_: Format) -> Array:
+        """Encodings of float64 values; see `Arrays`."""
+        if format_.bits <= 16 and not format_.is_integer:
+            values = values.astype(np.float32)
+        return encoding.bits_of(values.astype(encoding.storage_dtype(format_)))
+
+    def zeros(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        """Zeros."""
+        return np.zeros(shape)
+
+    def fast_dtype(self, bound: int) -> str:
+        """float32 up to 2^24."""
+        return "float32" if bound <= 2**24 else "float64"
+
+    def codes(self, stored: Array) -> Array:
+        """The same memory as unsigned integers."""
+        return encoding.bits_of(stored)
+
+    def matmul(self, a: Array, b: Array) -> Array:
+        """The machine's BLAS."""
+        return np.asarray(np.matmul(a, b))
+
+    def equal(self, one: Array, other: Array) -> bool:
+        """Whether all agree."""
+        return bool(np.array_equal(one, other))
+
+    def copy(self, array: Array) -> Array:
+        """A copy in row-major order."""
+        return np.array(array, order="C")
+
+    def view(self, block: Array, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...], start: int) -> Array:
+        """An array that shares memory with *block*."""
+        kind = encoding.dtype_named(dtype)
+        steps = tuple(stride * kind.itemsize for stride in strides)
+        array: Array = np.ndarray(shape, kind, buffer=block.data, offset=start, strides=steps)
+        return array
+
+    def fill(self, array: Array, code: int, size: int) -> None:
+        """One code everywhere."""
+        array.view(f"u{size}")[...] = code
+
+    def put(self, stored: Array, place: tuple[int, ...], code: int) -> None:
+        """One code at one place."""
+        encoding.bits_of(stored)[place] = code
+
+    def checksum(self, raw: Array) -> int:
+        """The sum of odd multiples of all 64-bit words, modulo 2^64."""
+        raw = np.ascontiguousarray(raw).reshape(-1).view(np.uint8)
+        whole = raw.size // 8 * 8
+        total = int.from_bytes(raw[whole:].tobytes(), "little")
+        words = raw[:whole].view(np.uint64)
+        with np.errstate(over="ignore"):
+            for low in range(0, words.size, _CHUNK):
+                part = words[low : low + _CHUNK]
+                weights = np.arange(2 * low + 1, 2 * (low + part.size) + 1, 2, dtype=np.uint64) * _GOLDEN
+                total += int(np.dot(part, weights))
+        return total % 2**64
+
+
+def _splitmix64(key: np.uint64, counter: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    z = counter * _GOLDEN
+    z += key
+    z ^= z >> np.uint64(30)
+    z *= np.uint64(0xBF58476D1CE4E5B9)
+    z ^= z >> np.uint64(27)
+    z *= np.uint64(0x94D049BB133111EB)
+    return np.asarray(z ^ (z >> np.uint64(31)))
+
+
+HOST = Host()

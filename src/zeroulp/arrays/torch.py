@@ -1,0 +1,181 @@
+"""
+PyTorch, on whichever device a tensor lives.
+
+Words are kept as int32 and encodings as integers with sign: PyTorch computes little with the
+unsigned types. Only bits and equality are asked of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+
+from zeroulp.encoding import storage_dtype
+from zeroulp.errors import UsageError
+
+if TYPE_CHECKING:
+    from zeroulp.encoding import Array
+    from zeroulp.formats import Format
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+_SHIFTS = (30, 27, 31)
+_CARRIERS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
+
+
+class Torch:
+    """
+    Tensors of one device; see `Arrays`.
+
+    Args:
+        device: A ``torch.device``.
+    """
+
+    name = "torch"
+    block_elements = 1 << 23
+
+    def __init__(self, device: Any) -> None:
+        self._torch = importlib.import_module("torch")
+        self.device = device
+        self.keeps_subnormals = device.type != "cpu"
+
+    def words(self, key: int, first: int, count: int) -> Any:
+        """Words of a stream; see `Arrays`."""
+        start, stop = first // 2, (first + count + 1) // 2
+        mixed = self._mixed(key, self.arange(start + 1, stop + 1))
+        odd = first - 2 * start
+        return mixed.view(self._torch.int32)[odd : odd + count]
+
+    def words_at(self, key: int, indices: Any) -> Any:
+        """Words of a stream anywhere; see `Arrays`."""
+        mixed = self._mixed(key, (indices >> 1) + 1)
+        return (mixed >> ((indices & 1) * 32)).to(self._torch.int32)
+
+    def _mixed(self, key: int, counter: Any) -> Any:
+        """SplitMix64 in two's complement, in place."""
+        z = counter.mul_(_signed(_GOLDEN)).add_(_signed(key))
+        for shift, factor in zip(_SHIFTS, (*_FACTORS, 1), strict=True):
+            high = z >> shift
+            z ^= high.bitwise_and_((1 << (64 - shift)) - 1)
+            if factor != 1:
+                z *= _signed(factor)
+        return z
+
+    def below(self, words: Any, bound: int) -> Any:
+        """The high half of a product; see `Arrays`."""
+        if bound & (bound - 1) == 0:
+            if bound == 1:
+                return self._torch.zeros_like(words)
+            return (words >> (32 - bound.bit_length() + 1)).bitwise_and_(bound - 1)
+        wide = words.to(self._torch.int64).bitwise_and_(2**32 - 1)
+        return (wide.mul_(bound) >> 32).to(self._torch.int32)
+
+    def is_below(self, words: Any, threshold: int) -> Any:
+        """An unsigned comparison; see `Arrays`."""
+        return (words ^ -(2**31)) < threshold - 2**31
+
+    def from_host(self, array: Array) -> Any:
+        """A copy on the device."""
+        carrier = np.ascontiguousarray(array)
+        name = carrier.dtype.name
+        if carrier.dtype.kind == "u" and carrier.dtype.itemsize > 1:
+            carrier = carrier.view(f"i{carrier.dtype.itemsize}")
+        elif hasattr(ml_dtypes, name):
+            carrier = carrier.view(np.uint8 if carrier.dtype.itemsize == 1 else np.int16)
+            return self._torch.from_numpy(carrier.copy()).to(self.device).view(getattr(self._torch, name))
+        return self._torch.from_numpy(carrier.copy()).to(self.device)
+
+    def to_host(self, array: Any) -> Array:
+        """A copy on the host."""
+        host: Array = array.detach().cpu().numpy()
+        return host
+
+    def arange(self, start: int, stop: int) -> Any:
+        """Consecutive numbers."""
+        return self._torch.arange(start, stop, dtype=self._torch.int64, device=self.device)
+
+    def where(self, condition: Any, one: Any, other: Any) -> Any:
+        """A choice, element by element."""
+        return self._torch.where(condition, one, other)
+
+    def cast(self, array: Any, dtype: str) -> Any:
+        """A conversion."""
+        return array.to(getattr(self._torch, dtype))
+
+    def values(self, codes: Any, format_: Format) -> Any:
+        """What encodings stand for; see `Arrays`."""
+        return codes.view(getattr(self._torch, storage_dtype(format_).name)).to(self._torch.float64)
+
+    def store(self, target: Any, values: Any) -> None:
+        """A conversion into place; see `Arrays`."""
+        target.copy_(values)
+
+    def encoded(self, values: Any, format_: Format) -> Any:
+        """Encodings of float64 values; see `Arrays`."""
+        if format_.bits <= 16 and not format_.is_integer:
+            values = values.to(self._torch.float32)
+        return self.codes(values.to(getattr(self._torch, storage_dtype(format_).name)))
+
+    def zeros(self, shape: tuple[int, ...]) -> Any:
+        """Zeros."""
+        return self._torch.zeros(shape, dtype=self._torch.float64, device=self.device)
+
+    def fast_dtype(self, bound: int) -> str:
+        """Always float64: products in float32 may be something less (TF32), by a setting."""
+        del bound
+        return "float64"
+
+    def codes(self, stored: Any) -> Any:
+        """The same memory as integers."""
+        return stored.view(getattr(self._torch, _CARRIERS[stored.element_size()]))
+
+    def matmul(self, a: Any, b: Any) -> Any:
+        """The library's product, in float64: no setting makes that anything less."""
+        return self._torch.matmul(a, b)
+
+    def equal(self, one: Any, other: Any) -> bool:
+        """Whether all agree."""
+        return bool(self._torch.equal(one, other))
+
+    def copy(self, array: Any) -> Any:
+        """A copy in row-major order."""
+        return array.detach().clone(memory_format=self._torch.contiguous_format)
+
+    def view(self, block: Any, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...], start: int) -> Any:
+        """A tensor that shares memory with *block*."""
+        kind = getattr(self._torch, dtype, None)
+        if kind is None:
+            raise UsageError(f"PyTorch has no dtype for {dtype}", do="check such a kernel on NumPy arrays")
+        whole = len(block) // kind.itemsize * kind.itemsize
+        return self._torch.as_strided(block[:whole].view(kind), shape, strides, start // kind.itemsize)
+
+    def fill(self, array: Any, code: int, size: int) -> None:
+        """One code everywhere."""
+        array.view(getattr(self._torch, _CARRIERS[size])).fill_(_signed(code, 8 * size))
+
+    def put(self, stored: Any, place: tuple[int, ...], code: int) -> None:
+        """One code at one place."""
+        self.codes(stored)[place] = _signed(code, 8 * stored.element_size())
+
+    def checksum(self, raw: Any) -> int:
+        """The sum of odd multiples of all 64-bit words, modulo 2^64."""
+        dense = raw if raw.numel() > 1 and raw.is_contiguous() else self.copy(raw)
+        raw = dense.reshape(-1).view(self._torch.uint8)
+        whole = raw.numel() // 8 * 8
+        total = int.from_bytes(bytes(raw[whole:].tolist()), "little")
+        aligned = raw[:whole].clone() if raw.data_ptr() % 8 else raw[:whole]
+        words = aligned.view(self._torch.int64)
+        for low in range(0, words.numel(), self.block_elements):
+            part = words[low : low + self.block_elements]
+            weights = self.arange(low, low + part.numel()).mul_(2).add_(1)
+            total += int(weights.mul_(part).sum()) * _GOLDEN
+        return total % 2**64
+
+
+def _signed(number: int, bits: int = 64) -> int:
+    """The same bits as an integer with sign."""
+    number %= 1 << bits
+    return number - (1 << bits) if number >> (bits - 1) else number

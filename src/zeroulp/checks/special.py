@@ -1,0 +1,73 @@
+"""Trials of special values: what they showed, for the report, and what is wrong in them, for its findings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zeroulp import encoding
+from zeroulp.diagnose import SpecialCase, what_is_seen
+from zeroulp.judge import Matched, differing, same
+from zeroulp.probes.specials import CLAUSE, SUBNORMALS
+from zeroulp.report import Finding
+
+if TYPE_CHECKING:
+    from zeroulp.checks.bench import Bench, Observation
+    from zeroulp.encoding import Array
+    from zeroulp.plan import Trial
+    from zeroulp.problem import Matmul
+
+_STRICTEST = {"nonfinite": "ieee", "subnormals": "preserve"}
+
+
+def is_special(trial: Trial) -> bool:
+    """Whether it is a trial of special values."""
+    return trial.probe == "specials"
+
+
+def is_subnormal(trial: Trial) -> bool:
+    """Whether its operands or results are subnormal, and so at the end of a range."""
+    return is_special(trial) and CLAUSE[str(trial.settings["kind"])] == SUBNORMALS
+
+
+def special_case(problem: Matmul, seen: Observation) -> SpecialCase:
+    """An observation of special values, for diagnosis."""
+    operands = {operand.name: operand for operand in problem.operands}
+    codes = {name: np.broadcast_to(seen.inputs.codes[name], operands[name].shape) for name in ("a", "b")}
+    kind = str(seen.inputs.trial.settings["kind"])
+    strictest = seen.inputs.expected_under(problem.replace(**_STRICTEST, saturate=kind == "overflow"))
+    wrong = differing(seen.codes[0], seen.inputs.expected, problem.out_format)
+    return SpecialCase(problem, kind, codes, strictest.codes, seen.codes[0], wrong)
+
+
+def look_at_special(problem: Matmul, trial: Trial, seen: Observation) -> dict[str, str]:
+    """What a trial showed the kernel to do, in a word by its kind; nothing if it was no such trial, or went wrong."""
+    if not is_special(trial) or not isinstance(seen.outcome, Matched) or seen.findings or not seen.outcome.elements:
+        return {}
+    word = what_is_seen(special_case(problem, seen))
+    return {str(trial.settings["kind"]): word} if word else {}
+
+
+def is_left_over(bench: Bench, trial: Trial, seen: Observation, before: Observation, again: Observation) -> bool:
+    """Whether NaN stands where a number is due, but only if the trial before comes just before; *again* was without."""
+    format_ = bench.problem.out_format
+    wrong = differing(seen.codes[0], seen.inputs.expected, format_)
+    nans = wrong & encoding.is_nan(seen.codes[0], format_)
+    if not is_special(before.inputs.trial) or not nans.any() or _agree(again, seen, nans, bench):
+        return False
+    bench.observe(before.inputs.trial, calls=1)
+    return _agree(bench.observe(trial, calls=1), seen, nans, bench)
+
+
+def _agree(left: Observation, right: Observation, where: Array, bench: Bench) -> bool:
+    if not left.codes:
+        return False
+    return bool(same(left.codes[-1], right.codes[0], bench.problem.out_format)[where].all())
+
+
+def left_over(trial: Trial, before: Observation, where: str) -> Finding:
+    """The finding for a NaN that an earlier call left behind."""
+    replay = tuple(dict.fromkeys((*before.inputs.trial.needs, *trial.needs)))
+    sentence = f"matmul lets NaN or infinities of an earlier call reach its outputs, {where}."
+    return Finding("special-values", sentence, trial.index, replay)

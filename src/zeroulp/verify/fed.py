@@ -1,0 +1,169 @@
+"""What lies in memory, read back as integers: operands and output in quanta."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from zeroulp.exactness import dyadic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zeroulp.arrays import Arrays
+    from zeroulp.encoding import Array
+    from zeroulp.exactness import Certificate, Family
+    from zeroulp.formats import Format
+    from zeroulp.problem import Matmul
+
+_SIGNIFICAND, _FAR = 24, 120  # of float32: bits, and binary places from one
+
+
+class Exponents(Protocol):
+    """Powers of two along m, n and k."""
+
+    @property
+    def rows(self) -> Array:
+        """(m,) base-2 exponents."""
+        ...
+
+    @property
+    def columns(self) -> Array:
+        """(n,) base-2 exponents."""
+        ...
+
+    @property
+    def inner(self) -> Array:
+        """(k,) base-2 exponents."""
+        ...
+
+
+class Repeated(Protocol):
+    """Columns that are the same but for sign and scale; see `zeroulp.probes.pool`."""
+
+    @property
+    def members(self) -> Array:
+        """Numbers of the distinct columns."""
+        ...
+
+    @property
+    def of(self) -> Array:
+        """(n,) places in *members*."""
+        ...
+
+    @property
+    def signs(self) -> Array:
+        """(n,) 1 or -1."""
+        ...
+
+
+@dataclass(frozen=True)
+class Fed:
+    """
+    The operands of a trial as they lie in memory, and how to read them.
+
+    Args:
+        problem: Sizes, formats and epilogue.
+        family: The lattices that elements are counted in.
+        certificate: One that holds.
+        arrays: The library of the operands.
+        codes: Encodings of each operand, in its full shape as it is stored.
+        scales: Powers of two along m, n and k; None: none.
+        pool: Which columns of b are the same but for sign and scale; None: nothing is known of that.
+    """
+
+    problem: Matmul
+    family: Family
+    certificate: Certificate
+    arrays: Arrays
+    codes: Mapping[str, Any]
+    scales: Exponents | None = None
+    pool: Repeated | None = None
+
+    def matrix(self, name: str, entry: tuple[int, ...]) -> Any:
+        """Encodings of one matrix of the batch: a as (m, k), b as (k, n), c as (m, n); the bias as it is."""
+        if name == "bias":
+            return self.codes[name]
+        codes = self.codes[name][entry]
+        transposed = (name == "a" and self.problem.transpose_a) or (name == "b" and self.problem.transpose_b)
+        return codes.swapaxes(0, 1) if transposed else codes
+
+    def multiples(self) -> tuple[int, int, int]:
+        """Quanta of the result for each quantum of a product, of c, and of the bias; with sign."""
+        problem, family, quantum = self.problem, self.family, self.certificate.quantum_exponent
+        j, i = dyadic(problem.alpha)
+        product = j << max(0, family.a.exponent + family.b.exponent + i - quantum)
+        j, i = dyadic(problem.beta)
+        c = j << max(0, family.c.exponent + i - quantum) if family.c is not None else 0
+        return product, c, 1 << max(0, family.bias.exponent - quantum) if family.bias is not None else 0
+
+    @property
+    def largest_product(self) -> int:
+        """At least the largest sum of moduli of products of one output, in their own quanta."""
+        return min(self.family.terms, self.problem.k) * self.family.a.magnitude * self.family.b.magnitude
+
+    def exponent_of(self, rows: Any, columns: Any) -> int | Array:
+        """Of the quantum that results are counted in, at these rows and columns."""
+        quantum = self.certificate.quantum_exponent
+        if self.scales is None:
+            return quantum
+        return np.asarray(quantum + self.scales.rows[rows][:, None] + self.scales.columns[columns][None, :])
+
+    def quanta(self, name: str, codes: Any, first: Any, last: Any) -> Any:
+        """
+        Part of an operand (or of ``"out"``) in quanta, as float64.
+
+        Args:
+            name: Which one.
+            codes: Encodings of the part, as (first axis, last axis) of `matrix`.
+            first: Where it lies along the first axis (rows of a, k of b; the only one of a bias).
+            last: Where it lies along the last one.
+
+        Exactness:
+            Elements are integers times powers of two; dividing by those is exact. An output that
+            is anything else gives anything else.
+        """
+        exponent, format_ = self._lattice(name)
+        values = self.arrays.values(codes, format_)
+        rows, columns = self._exponents(name)
+        if columns is None:
+            return values * 2.0**-exponent if exponent else values
+        if name == "bias":
+            return values * self._powers(-(columns + exponent))[first]
+        values = values * self._powers(-(columns + exponent))[last]
+        return values if rows is None else values * self._powers(-rows)[first][:, None]
+
+    @property
+    def is_near_one(self) -> bool:
+        """Whether float32 holds all results that have at most 24 bits, and scales them without rounding."""
+        spread = self.family.spreads()["out"]
+        return abs(self.certificate.quantum_exponent) + 2 * spread + _SIGNIFICAND < _FAR
+
+    def powers(self, first: Any, last: Any, dtype: str) -> tuple[Any, Any]:
+        """What results in quanta are multiplied by: factors of the rows (a column; None: 1) and of the columns."""
+        quantum = self.certificate.quantum_exponent
+        if self.scales is None:
+            return None, 2.0**quantum
+        rows, columns = self._powers(self.scales.rows), self._powers(self.scales.columns + quantum)
+        return self.arrays.cast(rows, dtype)[first][:, None], self.arrays.cast(columns, dtype)[last]
+
+    def _powers(self, exponents: Array) -> Any:
+        return self.arrays.from_host(np.ldexp(1.0, exponents))
+
+    def _lattice(self, name: str) -> tuple[int, Format]:
+        if name == "out":
+            return self.certificate.quantum_exponent, self.problem.out_format
+        format_ = next(operand.format for operand in self.problem.operands if operand.name == name)
+        return self.family.lattices()[name].exponent, format_
+
+    def _exponents(self, name: str) -> tuple[Array | None, Array | None]:
+        scales = self.scales
+        if scales is None:
+            return None, None
+        if name == "a":
+            return scales.rows, scales.inner
+        if name == "b":
+            return -scales.inner, scales.columns
+        return (None if name == "bias" else scales.rows), scales.columns
