@@ -85,9 +85,13 @@ def test_what_is_no_list_of_shapes(shapes):
         run(Kernel(), shapes)
 
 
-def test_a_shape_that_does_not_fit_is_inconclusive_and_the_others_are_checked():
-    report = run(Kernel(), [(4, 4, 4), (2**31 - 1, 2**31 - 1, 4), (5, 5, 5)])
+def test_a_shape_that_does_not_fit_is_inconclusive_and_tried_again(tmp_path):
+    request = dict(kernel=Kernel(), shapes=[(4, 4, 4), (2**31 - 1, 2**31 - 1, 4), (5, 5, 5)], journal=tmp_path / "grid.jsonl")
+    report = run(**request)
     assert verdicts(report) == ["CORRECT", "INCONCLUSIVE", "CORRECT"]
+    assert len((tmp_path / "grid.jsonl").read_text().splitlines()) == 1 + 2
+    again = run(**request)
+    assert (again.resumed, verdicts(again)) == (2, verdicts(report))
     assert "memory" in report.results[1].sentence or "GiB" in report.results[1].sentence
 
 

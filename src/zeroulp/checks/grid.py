@@ -91,7 +91,8 @@ def check_grid(
         ReportFileError: If *journal* holds the shapes of another request, or anything else.
 
     Exactness:
-        As for `check`, at each shape. A shape for which there is not enough memory is INCONCLUSIVE.
+        As for `check`, at each shape. A shape for which there is not enough memory is INCONCLUSIVE; it is
+        not in the *journal*, and the same request tries it again.
 
     Examples:
         >>> import numpy as np
@@ -151,9 +152,9 @@ class _Grid:
                 break
             if sizes in self._results:
                 continue
-            report = self._check(sizes)
+            report, is_final = self._check(sizes)
             data = to_dict(report)
-            if self._journal is not None:
+            if self._journal is not None and is_final:
                 self._journal.add(data)
             self._keep(ShapeResult.of(data))
             if report.verdict is Verdict.BROKEN and not self._session.has_loaded:
@@ -168,8 +169,12 @@ class _Grid:
         self._remaining.saw(result.sizes, result.check_seconds)
         self._remaining.done(result.sizes)
 
-    def _check(self, sizes: Sizes) -> Report:
-        """The report of one shape; INCONCLUSIVE if it cannot be checked here, and others can."""
+    def _check(self, sizes: Sizes) -> tuple[Report, bool]:
+        """
+        The report of one shape, and whether it is final.
+
+        It is not, and INCONCLUSIVE, if the shape cannot be checked here and now, and others can.
+        """
         started = time.perf_counter()
         problem = self._header.problem.replace(**sizes._asdict())
 
@@ -178,14 +183,14 @@ class _Grid:
 
         self._say(sizes, 0, 0, 0.0)
         try:
-            return check(self._session, problem, seed=self._header.seed, progress=progress, **self._options)
+            return check(self._session, problem, seed=self._header.seed, progress=progress, **self._options), True
         except UsageError as error:
             if not self._session.has_loaded and not self._results:
                 raise
             reason = (error.what, " ".join(filter(None, [error.why, error.do])))
         except MemoryError as error:
             reason = (f"there is not enough memory: {error}", "a machine with more memory, or smaller sizes")
-        return Report(
+        report = Report(
             verdict=Verdict.INCONCLUSIVE,
             problem=problem,
             kernel=self._session.spec,
@@ -196,6 +201,7 @@ class _Grid:
             environment=describe_environment({}),
             options={name: self._options.get(name) for name in ("p_zero", "trials", "probes", "repeat")},
         )
+        return report, False
 
     def _say(self, sizes: Sizes | None, trial: int, trials: int, elapsed: float) -> None:
         if self._progress is None:
