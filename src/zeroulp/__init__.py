@@ -10,7 +10,7 @@ order; the bits are worked out independently and compared.
     'CORRECT'
 """
 
-from zeroulp.checks import assert_correct, check, check_shapes, replay
+from zeroulp.checks import assert_correct, check, check_grid, check_shapes, replay
 from zeroulp.errors import KernelError, KernelIncorrectError, UsageError, ZeroulpError
 from zeroulp.exactness import Certificate, Family, Lattice, certify
 from zeroulp.formats import Format, format_named
@@ -18,10 +18,13 @@ from zeroulp.plan import Plan, make_plan
 from zeroulp.problem import Contract, Matmul
 from zeroulp.report import (
     Finding,
+    GridReport,
     Report,
     ShapesReport,
     Verdict,
     from_json,
+    grid_from_jsonl,
+    shape_from_jsonl,
     shapes_from_json,
     shapes_to_json,
     to_json,
@@ -37,6 +40,7 @@ __all__ = [
     "Family",
     "Finding",
     "Format",
+    "GridReport",
     "KernelError",
     "KernelIncorrect",
     "KernelIncorrectError",
@@ -52,12 +56,15 @@ __all__ = [
     "assert_correct",
     "certify",
     "check",
+    "check_grid",
     "check_shapes",
     "format_named",
     "from_json",
+    "grid_from_jsonl",
     "make_plan",
     "ragged_shapes",
     "replay",
+    "shape_from_jsonl",
     "shapes_from_json",
     "shapes_to_json",
     "to_json",

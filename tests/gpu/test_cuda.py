@@ -202,6 +202,32 @@ def test_the_command_line_and_the_report(torch, tmp_path, capsys):
     assert main(["replay", str(path), "--device", "cpu"]) == 1
 
 
+@pytest.mark.parametrize("isolation", ["none", "process"])
+def test_a_grid_has_one_kernel_and_the_memory_of_one_shape(torch, tmp_path, isolation):
+    shapes = [(64, 64, 64), (2048, 2048, 512), (5, 7, 33), (1024, 2048, 2048), (1, 1, 1)]
+    allocated = []
+    for run in range(2):
+        report = zeroulp.check_grid(f"{KERNELS}:right", zeroulp.Matmul(1, 1, 1, a="float16"), shapes,
+                                    journal=tmp_path / f"{run}.jsonl", device="cuda", isolation=isolation)
+        assert [result.verdict for result in report.results] == [Verdict.CORRECT] * len(shapes), report
+        torch.cuda.ipc_collect()
+        allocated.append(torch.cuda.memory_allocated())
+    assert allocated[1] <= allocated[0] + 2**20
+
+
+@pytest.mark.parametrize(("isolation", "after"), [("none", Verdict.INCONCLUSIVE), ("process", Verdict.BROKEN)])
+def test_a_grid_after_an_illegal_access(isolation, after, tmp_path):
+    """In a worker the next shape is checked in a new one; in process the device is lost, and that is no verdict on it."""
+    code = f"""
+import zeroulp
+problem = zeroulp.Matmul(1, 1, 1, a="float16")
+report = zeroulp.check_grid("{KERNELS}:illegal_access", problem, "33x17x65,66", device="cuda", isolation="{isolation}")
+print(*(result.verdict.value for result in report.results))
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env=None, check=False)
+    assert run.stdout.split() == ["BROKEN", after.value], run
+
+
 def test_a_device_that_is_not_there(torch):
     with pytest.raises(UsageError, match=f"sees {torch.cuda.device_count()} of them"):
         check("right", SMALL, device="cuda:99")

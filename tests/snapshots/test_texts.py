@@ -94,6 +94,43 @@ def test_reports(name):
     compare(f"report_{name}", re.sub(r'File ".*[/\\](.*)", line \d+', r'File ".../\1", line N', text))
 
 
+def without_last_of_17(a, b):
+    if len(a) == 6:
+        raise RuntimeError("no such tile")
+    return right(a[:, :16], b[:16]) if a.shape[1] == 17 else right(a, b)
+
+
+GRIDS = {
+    "correct": (right, "8,9x8x16,17", {}),
+    "one_shape": (right, "8x8x16", {}),
+    "mixed": (without_last_of_17, "5,6x7,8x16,17,9000", dict(probes=["signed", "binary"], p_zero=0.1)),
+    "stopped": (without_last_of_17, "8x8x16,17,18", dict(fail_fast=True)),
+    "many": (without_last, "2,3,4", {}),
+}
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_grids(name):
+    kernel, shapes, options = GRIDS[name]
+    text = str(zeroulp.check_grid(kernel, HALF, shapes, seed=0x5EED, **{"probes": PROBES, **options}))
+    compare(f"grid_{name}", re.sub(r"[\d.]+ s in", "N s in", text))
+
+
+GRID_ERRORS = {
+    "another": dict(shapes="4x4x5", p_zero=0.25),
+    "no_grid": dict(shapes="4x4"),
+}
+
+
+@pytest.mark.parametrize("name", GRID_ERRORS)
+def test_errors_of_grids(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    zeroulp.check_grid(right, HALF, "4x4x4", journal="grid.jsonl", probes=PROBES)
+    with pytest.raises(ZeroulpError) as caught:
+        zeroulp.check_grid(right, HALF, journal="grid.jsonl", probes=PROBES, **GRID_ERRORS[name])
+    compare(f"error_grid_{name}", f"{caught.value}\n")
+
+
 ERRORS = {
     "unknown_format": lambda: Matmul(1, 1, 1, a="flaot16"),
     "infeasible_p_zero": lambda: make_plan(HALF, p_zero=1.0),

@@ -177,6 +177,14 @@ def test_a_library_runs_in_a_worker_too(blocked):
     accept(f"{blocked}:matmul_bfloat16", problem, SIGNATURE, isolation="process")
 
 
+@pytest.mark.parametrize("isolation", ["none", "process"])
+def test_a_library_is_loaded_once_for_many_shapes(blocked, isolation):
+    """Sizes and scalars are those of each shape."""
+    problem = zeroulp.Matmul(1, 1, 1, a="float32", alpha=2, beta=-1)
+    report = zeroulp.check_grid(f"{blocked}:gemm_float32_64", problem, SHAPES, signature=GEMM, isolation=isolation, seed=1)
+    assert [result.verdict for result in report.results] == [Verdict.CORRECT] * len(SHAPES), report
+
+
 def test_every_kind_of_signature(own):
     accept(f"{own}:right", zeroulp.Matmul(5, 6, 17, a="float32", layouts="padded"), SIGNATURE)
     accept(f"{own}:biased", zeroulp.Matmul(5, 6, 17, a="float32", bias="float32"), "a, b, bias, out, m, n, k")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import textwrap
+import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import zeroulp
 from zeroulp import Matmul, encoding, memory
+from zeroulp.checks import Session
 from zeroulp.cli import main
 from zeroulp.errors import KernelRaisedError, KernelResultError, UsageError
 from zeroulp.formats import format_named
@@ -285,6 +289,33 @@ def test_a_worker_has_the_device_and_the_report_says_what_it_is(tmp_path, capsys
     assert main(["check", f"{path}:matmul", *words, "--device", "imaginary"]) == 2
     assert "there is no device 'imaginary'" in capsys.readouterr().err
     assert main(["rules", f"{path}:matmul", *words[:-2], "--device", "fake"]) == 0
+
+
+def test_many_problems_have_one_device_at_a_time(devices, monkeypatch):
+    """The memory of the problem before is given back before that of the next one is taken."""
+    alive, before, sizes = weakref.WeakSet(), [], []
+    attach = FRAMEWORKS["faked"].attach
+
+    def counted(name, block):
+        before.append(len(alive))
+        sizes.append(len(block))
+        alive.add(attach(name, block))
+        return devices.pop()
+
+    monkeypatch.setitem(FRAMEWORKS, "faked", replace(FRAMEWORKS["faked"], attach=counted))
+
+    def refuses(a, b):
+        return right(a, b) if len(a) != 7 else None
+
+    gc.disable()
+    try:
+        with Session(refuses, framework="faked", device="fake") as session:
+            reports = [zeroulp.check(session, HALF.replace(m=m), probes=["signed"]) for m in (5, 7, 3000, 6)]
+    finally:
+        gc.enable()
+    assert [report.verdict.value for report in reports] == ["CORRECT", "BROKEN", "CORRECT", "CORRECT"]
+    assert before == [0] * 4
+    assert sizes[2] > 2 * sizes[0]
 
 
 def test_rules_run_on_the_device_too(devices):

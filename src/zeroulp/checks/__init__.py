@@ -1,13 +1,15 @@
 """
 A check: plan, trials, verdict.
 
-``inputs`` draws a trial's operands, ``bench`` runs a trial with its hygiene, ``naming`` finds
-out what a difference is called, ``check`` puts them together, ``shapes`` checks
-many of them and ``replay`` does one trial again.
+``session`` loads the kernel, ``inputs`` draws a trial's operands, ``bench`` runs a trial with its
+hygiene, ``naming`` finds out what a difference is called, ``check`` puts them together, ``shapes``
+checks the shapes beside a given one, ``grid`` very many, and ``replay`` does one trial again.
 """
 
 from zeroulp.checks.check import assert_correct, check
+from zeroulp.checks.grid import check_grid
 from zeroulp.checks.replay import replay
+from zeroulp.checks.session import Session
 from zeroulp.checks.shapes import check_shapes
 
-__all__ = ["assert_correct", "check", "check_shapes", "replay"]
+__all__ = ["Session", "assert_correct", "check", "check_grid", "check_shapes", "replay"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.checks.run import Run
-from zeroulp.checks.target import spec_of
+from zeroulp.checks.session import Session
 from zeroulp.draw import check_seed, fresh_seed
 from zeroulp.errors import KernelIncorrectError, UsageError
 from zeroulp.plan import calls_for, make_plan
@@ -21,7 +22,7 @@ Progress = "Callable[[int, int, str], None]"
 
 
 def check(
-    kernel: Callable[..., Any] | str,
+    kernel: Callable[..., Any] | str | Session,
     problem: Matmul,
     *,
     escape_probability: float | None = None,
@@ -44,7 +45,8 @@ def check(
 
     Args:
         kernel: A function ``kernel(a, b) -> out`` on arrays of one framework, or a target such
-            as ``"file.py:function"`` or ``"library.so:symbol"``.
+            as ``"file.py:function"`` or ``"library.so:symbol"``; or an open `Session` with one,
+            which says how it is called and where it runs, in place of the arguments from *framework* on.
         problem: What it should compute, and the contract it keeps.
         escape_probability: Bound on the chance that a wrong kernel passes. Given, it gets as many
             calls as it takes, up to 1,000, and a kernel that does nothing wrong is INCONCLUSIVE
@@ -83,7 +85,18 @@ def check(
     if not isinstance(problem, Matmul):
         raise UsageError(f"the problem is a {type(problem).__name__}", do="pass zeroulp.Matmul(m=..., n=..., k=...)")
     started = time.perf_counter()
-    spec = spec_of(kernel, framework, signature, destination_passing=destination_passing, device=device)
+    if isinstance(kernel, Session):
+        session = kernel
+    else:
+        session = Session(
+            kernel,
+            framework=framework,
+            device=device,
+            signature=signature,
+            destination_passing=destination_passing,
+            isolation=isolation,
+            deadline_seconds=deadline_seconds,
+        )
     chosen = fresh_seed() if seed is None else check_seed(seed)
     plan = make_plan(
         problem,
@@ -100,9 +113,9 @@ def check(
     options: dict[str, Any] = {"p_zero": p_zero, "trials": trials, "probes": named, "repeat": repeat}
     if escape_probability is not None:
         options["escape_probability"] = escape_probability
-    run = Run(plan, spec, chosen, options, started, progress)
-    function = kernel if callable(kernel) else None
-    return run.judge_all(function, isolation, deadline_seconds)
+    run = Run(plan, session.spec, chosen, options, started, progress)
+    with contextlib.nullcontext() if session is kernel else session:
+        return run.judge_all(session)
 
 
 def assert_correct(kernel: Callable[..., Any] | str, problem: Matmul, **options: Any) -> Report:

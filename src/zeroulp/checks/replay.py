@@ -7,6 +7,7 @@ from dataclasses import replace as with_changes
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.checks.run import Run
+from zeroulp.checks.session import Session
 from zeroulp.checks.target import target_of
 from zeroulp.errors import ReportFileError
 from zeroulp.exactness import certify
@@ -58,7 +59,6 @@ def replay(
     if kernel is not None:
         target = kernel if isinstance(kernel, str) else target_of(kernel)
         spec = with_changes(report.kernel, target=target, framework=None)
-    function = kernel if callable(kernel) else None
 
     def run(indices: tuple[int, ...]) -> Report:
         started = time.perf_counter()
@@ -68,7 +68,16 @@ def replay(
         unmet = report.reasons if whole and report.verdict is Verdict.INCONCLUSIVE else ()
         plan = Plan(report.problem, trials, report.skipped, escape, report.wished, unmet)
         again = Run(plan, spec, report.seed, report.options, started, progress)
-        return again.judge_all(function, isolation or report.isolation, deadline_seconds)
+        with Session(
+            kernel if callable(kernel) else spec.target,
+            framework=spec.framework,
+            device=spec.device,
+            signature=spec.signature,
+            destination_passing=spec.destination_passing,
+            isolation=isolation or report.isolation,
+            deadline_seconds=deadline_seconds,
+        ) as session:
+            return again.judge_all(session)
 
     again = run(wanted)
     if report.findings and again.verdict is Verdict.CORRECT and wanted != everything:

@@ -10,13 +10,10 @@ from zeroulp.checks.bench import Bench, Observation, block_size
 from zeroulp.checks.environment import describe_environment
 from zeroulp.checks.naming import name_difference, name_repetition
 from zeroulp.checks.special import is_special, look_at_special
-from zeroulp.checks.target import can_be_found
-from zeroulp.errors import KernelError, KernelRaisedError, UsageError
+from zeroulp.errors import KernelError, KernelRaisedError
 from zeroulp.judge import Differs
-from zeroulp.kernels import KernelSpec, load, wrap
 from zeroulp.kernels.load import is_library
 from zeroulp.report import Finding, Report, TrialRecord, Verdict
-from zeroulp.runner import InProcess, Runner, start_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,10 +21,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from zeroulp.checks.session import Session
+    from zeroulp.kernels import KernelSpec
     from zeroulp.plan import Plan, Trial
 
 
 _NEEDS_NO_NAME = {"aliased-output", "late-result"}  # the wrong values are a consequence
+_SPOILS_MEMORY = {"out-of-bounds-write"}
 
 
 @dataclass
@@ -45,44 +45,41 @@ class Run:
     compared: NDArray[np.bool_] | bool = False
     special_values: dict[str, str] = field(default_factory=dict)
 
-    def judge_all(self, function: Callable[..., Any] | None, isolation: str, deadline_seconds: float) -> Report:
-        """Start the runner, run the trials, say what came of it."""
-        if not self.plan.trials:
+    def judge_all(self, session: Session) -> Report:
+        """Run the trials, say what came of it. A kernel that broke, or may have spoiled memory, is loaded anew."""
+        plan, isolation = self.plan, session.isolation
+        if not plan.trials:
             return self._report(Verdict.INCONCLUSIVE, isolation=isolation)
+        size = block_size(plan.problem, [trial.layouts for trial in plan.trials], writes=self._writes)
         try:
-            runner = self._start(function, isolation, deadline_seconds)
+            runner = session.runner(plan.problem, size)
         except KernelError as error:
+            session.discard()
             return self._broken(error, isolation, None)
-        bench = Bench(self.plan.problem, runner, self.seed, writes=self._writes)
+        except BaseException:
+            session.discard()
+            raise
+        bench = Bench(plan.problem, runner, self.seed, writes=self._writes)
+        is_spoiled = False
         try:
             self._trials(bench)
-            return self._report(self._verdict(), bench=bench, isolation=isolation)
+            report = self._report(self._verdict(), bench=bench, isolation=isolation)
         except KernelError as error:
+            is_spoiled = True
             if self.findings:
-                return self._report(Verdict.INCORRECT, bench=bench, isolation=isolation)
-            return self._broken(error, isolation, bench)
-        finally:
-            runner.close()
+                report = self._report(Verdict.INCORRECT, bench=bench, isolation=isolation)
+            else:
+                report = self._broken(error, isolation, bench)
+        except BaseException:
+            session.discard()
+            raise
+        if is_spoiled or any(finding.kind in _SPOILS_MEMORY for finding in self.findings):
+            session.discard()
+        return report
 
     @property
     def _writes(self) -> bool:
         return self.spec.destination_passing or is_library(self.spec.target)
-
-    def _start(self, function: Callable[..., Any] | None, isolation: str, deadline_seconds: float) -> Runner:
-        problem = self.plan.problem
-        size = block_size(problem, [trial.layouts for trial in self.plan.trials], writes=self._writes)
-        if isolation == "process":
-            if function is not None and not can_be_found(function):
-                raise UsageError(
-                    f"the function {self.spec.target.rpartition(':')[2]} cannot be handed to a worker process",
-                    why="the worker imports the kernel by name: it stands at the top of a file, or in a class",
-                    do="define it so, pass 'file.py:function', or leave isolation at 'none'",
-                )
-            return start_worker(self.spec, problem, size, deadline_seconds)
-        if isolation != "none":
-            raise UsageError(f"isolation {isolation!r} is not available", do="choose 'none' or 'process'")
-        kernel = load(self.spec, problem) if function is None else wrap(function, self.spec, problem)
-        return InProcess(kernel, size)
 
     def _trials(self, bench: Bench) -> None:
         before: Observation | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.checks.check import check
+from zeroulp.checks.session import Session, session_options
 from zeroulp.draw import check_seed, fresh_seed
 from zeroulp.errors import UsageError
 from zeroulp.problem import Matmul
@@ -65,15 +66,16 @@ def check_shapes(
     planned = shapes_named(shapes, problem) if isinstance(shapes, str) else _with_given(problem, shapes)
     options["seed"] = fresh_seed() if seed is None else check_seed(seed)
     reports: list[Report] = []
-    for done, shape in enumerate(planned):
-        if progress is not None:
-            progress(done, len(planned), sizes_text(shape))
-        report = check(kernel, shape, **(options | SHORT_PLAN if done else options))
-        if done and report.verdict is Verdict.INCONCLUSIVE and report.trials:  # a short plan may compare too little
-            report = check(kernel, shape, **options)
-        reports.append(report)
-        if report.verdict in _STOPS and not keep_going:
-            break
+    with Session(kernel, **session_options(options)) as session:
+        for done, shape in enumerate(planned):
+            if progress is not None:
+                progress(done, len(planned), sizes_text(shape))
+            report = check(session, shape, **(options | SHORT_PLAN if done else options))
+            if done and report.verdict is Verdict.INCONCLUSIVE and report.trials:  # a short plan may compare too little
+                report = check(session, shape, **options)
+            reports.append(report)
+            if report.verdict in _STOPS and not keep_going:
+                break
     if progress is not None:
         progress(len(planned), len(planned), "done")
     return ShapesReport(tuple(reports), len(planned))

@@ -6,12 +6,15 @@ import argparse
 import importlib.util
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zeroulp.errors import UsageError, ZeroulpError
 from zeroulp.problem import LAYOUTS, Matmul
 from zeroulp.problem.contract import CLAUSES
 from zeroulp.shapes import SHAPES
+
+if TYPE_CHECKING:
+    from zeroulp.sizes import Sizes
 
 _PROBLEM = (
     ("m", int, "rows of the output"),
@@ -63,11 +66,12 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--race-rate", type=float, metavar="P", help="instead: so many that a race of this rate shows")
 
 
-def add_shapes_option(parser: argparse.ArgumentParser) -> None:
-    """Which shapes beside the given one."""
-    parser.add_argument(
-        "--shapes", metavar="SET", help=f"the shapes beside it too: {', '.join(SHAPES)} (default: the given one alone)"
-    )
+def add_shapes_option(parser: argparse.ArgumentParser, *, file: bool = False) -> None:
+    """Which shapes beside the given one; or, with *file*, those in a file."""
+    text = f"the shapes beside it too: {', '.join(SHAPES)} (default: the given one alone)"
+    if file:
+        text += "; or a file of shapes instead, one a line: m n k, CSV under a header, or JSON Lines"
+    parser.add_argument("--shapes", metavar="SET|FILE" if file else "SET", help=text)
 
 
 def add_kernel_options(parser: argparse.ArgumentParser) -> None:
@@ -95,9 +99,9 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
 
 
-def problem_from(arguments: argparse.Namespace) -> Matmul:
+def problem_from(arguments: argparse.Namespace, sizes: Sizes | None = None) -> Matmul:
     """
-    The problem that the options describe.
+    The problem that the options describe; its sizes are *sizes* where these are given.
 
     Raises:
         UsageError: If sizes or formats are missing, or contradict each other.
@@ -107,11 +111,18 @@ def problem_from(arguments: argparse.Namespace) -> Matmul:
         if given:
             names = ", ".join(sorted(given))
             raise UsageError(f"--problem and also {names}", do="say it in the file, or leave --problem out")
-        return problem_from_file(arguments.problem)
+        problem = problem_from_file(arguments.problem)
+        return problem if sizes is None else problem.replace(**sizes._asdict())
+    if sizes is not None:
+        both = [f"-{name}" for name in ("m", "n", "k") if name in given]
+        if both:
+            raise UsageError(f"{', '.join(both)} and also a grid of shapes", do="leave out one of them")
+        given |= sizes._asdict()
     missing = [name for name in ("m", "n", "k") if name not in given]
     if missing or "a" not in given:
         wanted = [f"-{name}" for name in missing] + ([] if "a" in given else ["--a"])
-        raise UsageError(f"no {', '.join(wanted)}", do="for example: -m 512 -n 512 -k 4096 --a float16")
+        example = "--grid 64,128,256" if sizes else "-m 512 -n 512 -k 4096"
+        raise UsageError(f"no {', '.join(wanted)}", do=f"for example: {example} --a float16")
     if "batch" in given:
         given["batch"] = tuple(given["batch"])
     return Matmul(**given)

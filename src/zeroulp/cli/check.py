@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from zeroulp.checks import check, check_shapes
 from zeroulp.cli import arguments as shared
+from zeroulp.cli import grid
 from zeroulp.cli.console import Progress, check_writable, show, write_whole
 from zeroulp.errors import UsageError
 from zeroulp.report import Report, ShapesReport, Verdict, render_shapes_text, render_text, shapes_to_json, to_json
@@ -23,23 +24,46 @@ def add_command(commands: Any) -> None:
     shared.add_kernel_options(parser)
     shared.add_problem_options(parser)
     shared.add_plan_options(parser)
-    shared.add_shapes_option(parser)
-    parser.add_argument("--keep-going", action="store_true", help="with --shapes: all of them, also after a wrong one")
+    shared.add_shapes_option(parser, file=True)
+    parser.add_argument("--grid", metavar="SIZES", help="many shapes: 64,128 (of m, n and k), or 64,128x64x1024")
+    parser.add_argument("--keep-going", action="store_true", help="with --shapes ragged: also after a wrong one")
+    parser.add_argument("--fail-fast", action="store_true", help="with --grid or --shapes FILE: stop at a wrong one")
     group = parser.add_argument_group("the report")
     group.add_argument("--seed", help="draw the same inputs again (default: a fresh seed, printed)")
-    group.add_argument("--json", metavar="FILE", help="write the report there, for `zeroulp replay`; - for stdout")
+    group.add_argument(
+        "--json",
+        metavar="FILE",
+        help="write the report there, for `zeroulp replay`; - for stdout; of many shapes JSON Lines, which are resumed",
+    )
     shared.add_common_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Check, print, exit with the verdict."""
+    shapes = grid.shapes_from(arguments)
+    if shapes is not None:
+        return grid.run(arguments, shapes, _options(arguments))
     problem = shared.problem_from(arguments)
     if arguments.json and arguments.json != "-":
         check_writable(arguments.json)
     if arguments.keep_going and not arguments.shapes:
         raise UsageError("--keep-going goes with --shapes", why="a check of one shape has none to go on to")
-    options: dict[str, Any] = {
+    options = _options(arguments)
+    report: Report | ShapesReport
+    with Progress("checking") as progress:
+        if arguments.shapes:
+            chosen = {"shapes": arguments.shapes, "keep_going": arguments.keep_going}
+            report = check_shapes(arguments.kernel, problem, **chosen, **options, progress=progress)
+        else:
+            report = check(arguments.kernel, problem, **options, progress=progress)
+    deliver(report, arguments.json, again=_again(report))
+    return report.verdict.exit_status
+
+
+def _options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What `check` is given beside the kernel and the problem."""
+    return {
         "escape_probability": arguments.escape_probability,
         "trials": arguments.trials,
         "probes": arguments.probe,
@@ -54,15 +78,6 @@ def run(arguments: argparse.Namespace) -> int:
         "isolation": arguments.isolate,
         "deadline_seconds": arguments.deadline,
     }
-    report: Report | ShapesReport
-    with Progress("checking") as progress:
-        if arguments.shapes:
-            chosen = {"shapes": arguments.shapes, "keep_going": arguments.keep_going}
-            report = check_shapes(arguments.kernel, problem, **chosen, **options, progress=progress)
-        else:
-            report = check(arguments.kernel, problem, **options, progress=progress)
-    deliver(report, arguments.json, again=_again(report))
-    return report.verdict.exit_status
 
 
 def deliver(report: Report | ShapesReport, json_file: str | None, *, again: str) -> None:

@@ -73,9 +73,11 @@ class Progress:
     Args:
         title: What is going on.
         line_every: Where there is no bar: a line on stderr each so many seconds; default: none.
+        estimates: Whether the time left is told with every step, and not worked out from their number.
     """
 
-    def __init__(self, title: str, *, line_every: float | None = None) -> None:
+    def __init__(self, title: str, *, line_every: float | None = None, estimates: bool = False) -> None:
+        self._estimates = estimates
         self._title = title
         self._started = self._said = time.monotonic()
         self._line_every = line_every
@@ -91,35 +93,46 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
-    def __call__(self, done: int, total: int, what: str) -> None:
-        """Show that *done* of *total* steps are done, and what is next."""
+    def __call__(self, done: int, total: int, what: str, *, left: float | None = None) -> None:
+        """Show that *done* of *total* steps are done, and what is next; *left*: an estimate in seconds."""
         if self._bar is None:
             waiting = time.monotonic() - self._started
             if waiting < _PATIENCE_SECONDS or not sys.stderr.isatty() or not self._start(total):
-                self._say(done, total, what)
+                self._say(done, total, what, left)
                 return
+        if self._estimates:
+            what = f"{done} of {total}{_left(left)}; now {what}"
         self._bar.update(self._task, completed=done, description=f"{self._title}: {what}")
 
-    def _say(self, done: int, total: int, what: str) -> None:
+    def _say(self, done: int, total: int, what: str, left: float | None) -> None:
         now = time.monotonic()
-        if self._line_every is None or now - self._said < self._line_every or not done:
+        if self._line_every is None or now - self._said < self._line_every or not (done or self._estimates):
             return
         self._said = now
-        left = (now - self._started) / done * (total - done)
-        show(f"{self._title}: {done} of {total}, about {_duration(left)} left; now {what}\n", to_stderr=True)
+        if not self._estimates:
+            left = (now - self._started) / done * (total - done)
+        show(f"{self._title}: {done} of {total}{_left(left)}; now {what}\n", to_stderr=True)
 
     def _start(self, total: int) -> bool:
         try:
             from rich.console import Console  # noqa: PLC0415
+            from rich.progress import BarColumn, TextColumn  # noqa: PLC0415
             from rich.progress import Progress as Bar  # noqa: PLC0415
         except ImportError:
             return False
-        self._bar = Bar(console=Console(stderr=True), transient=True)
+        columns = [BarColumn(20), TextColumn("{task.description}")] if self._estimates else []
+        self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
         self._task = self._bar.add_task(self._title, total=total)
         self._bar.start()
         return True
 
 
+def _left(seconds: float | None) -> str:
+    return "" if seconds is None else f", about {_duration(seconds)} left"
+
+
 def _duration(seconds: float) -> str:
     """A time to come, roughly."""
+    if seconds >= 2 * 3600:
+        return f"{seconds / 3600:.1f} h"
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

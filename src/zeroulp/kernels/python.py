@@ -53,6 +53,13 @@ class PythonKernel:
         self._device_name = device
         self._device: Device | None = None
 
+    def for_problem(self, problem: Matmul) -> PythonKernel:
+        """The same function for another problem."""
+        passing = self._destination_passing
+        return PythonKernel(
+            self._function, self._framework, problem, destination_passing=passing, device=self._device_name
+        )
+
     def attach(self, block: Array) -> Device | None:
         """Get the device with a copy of *block*; see `zeroulp.kernels.spec.Kernel`."""
         if self._device_name != "cpu" and self._framework.attach is not None:

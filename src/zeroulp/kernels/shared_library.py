@@ -32,6 +32,7 @@ class LibraryKernel:
     framework = "c"
 
     def __init__(self, path: Path, symbol: str, signature: Signature, problem: Matmul) -> None:
+        self._path, self._symbol = path, symbol
         self._signature = signature
         self._problem = problem
         self._names = [operand.name for operand in problem.operands]
@@ -39,6 +40,10 @@ class LibraryKernel:
         self._function = _find(path, symbol)
         self._function.argtypes = [parameter.type for parameter in signature.parameters]
         self._function.restype = signature.returns
+
+    def for_problem(self, problem: Matmul) -> LibraryKernel:
+        """The same symbol for another problem; its library stays loaded."""
+        return LibraryKernel(self._path, self._symbol, self._signature, problem)
 
     def attach(self, block: Array) -> None:
         """A C symbol works on the block itself."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from zeroulp.encoding import Array
     from zeroulp.kernels.device import Device
+    from zeroulp.problem import Matmul
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,15 @@ class Kernel(Protocol):
     """A candidate, ready to be called on host arrays, or on those of a device."""
 
     framework: str
+
+    def for_problem(self, problem: Matmul) -> Kernel:
+        """
+        The same candidate, loaded already, for another problem.
+
+        Raises:
+            UsageError: If it cannot be called for that.
+        """
+        ...
 
     def attach(self, block: Array) -> Device | None:
         """

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from zeroulp.problem import Matmul
     from zeroulp.reference.expected import Expected
 
+_TILE = 64  # elements
+
 
 def with_nonfinite(problem: Matmul, codes: Mapping[str, Array], expected: Expected) -> Expected:
     """
@@ -55,10 +57,30 @@ def with_nonfinite(problem: Matmul, codes: Mapping[str, Array], expected: Expect
     also = expected.also
     if problem.nonfinite == "propagate" and problem.out_format.has_nan:
         also += (np.where(infinite, special.dtype.type(encoding.nan_code(problem.out_format)), result),)
+    if problem.nonfinite == "propagate" and problem.out_format.has_nan:
+        near = _in_front_of(~np.isfinite(a))[..., :, None] & np.full(b.shape[-1:], not problem.transpose_a)
+        if problem.transpose_b:
+            near = near | _in_front_of(~np.isfinite(np.swapaxes(b, -1, -2)))[..., None, :]
+        also += (np.where(near, result.dtype.type(encoding.nan_code(problem.out_format)), result),)
     if problem.contract.on_overflow(problem.out_format) != "infinity":  # a conversion may clamp infinities too
         largest = encoding.round_values(values, problem.out_format, saturate=True)
         also += (np.where(infinite, largest, result),)
     return replace(expected, codes=result, also=also)
+
+
+def _in_front_of(special: Array) -> Array:
+    """
+    Rows (along the last axis but one) that end less than a tile before a special element, in memory.
+
+    Units that read whole tiles read it along with the row's last elements, and multiply it by zero.
+    """
+    k = special.shape[-1]
+    reached = np.zeros(special.shape[:-1], bool)
+    for away in range(1, _TILE // max(1, k) + 2):
+        left = _TILE - (away - 1) * k  # elements of the row `away` further on that are read along
+        if left > 0 and away < special.shape[-2]:
+            reached[..., :-away] |= special[..., away:, :left].any(axis=-1)
+    return reached
 
 
 def _infinities(a: Array, b: Array) -> tuple[Array, Array]:

@@ -6,7 +6,6 @@ import json
 import os
 import select
 import time
-from dataclasses import asdict
 from typing import Any
 
 from zeroulp.memory import Region
@@ -64,7 +63,7 @@ class Channel:
 
 def call_to_data(call: Call) -> dict[str, Any]:
     """A call as plain data."""
-    return asdict(call)
+    return {**vars(call), "operands": [vars(region) for region in call.operands], "output": vars(call.output)}
 
 
 def call_from_data(data: dict[str, Any]) -> Call:

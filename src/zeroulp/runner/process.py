@@ -71,26 +71,21 @@ class WorkerProcess:
     def __init__(self, spec: KernelSpec, problem: Matmul, size_bytes: int, deadline_seconds: float) -> None:
         if not deadline_seconds > 0:
             raise UsageError(f"a deadline of {deadline_seconds:g} s", do="pass a positive number of seconds")
-        regions, extra = memory.arrange([(problem.output, Layout("landing"))])
-        base = -(-size_bytes // 64) * 64
-        self._landing = _shifted(regions[0], base)
-        self._deadline = deadline_seconds
+        self._landing, size = _landing(problem, size_bytes)
+        self._size = size
+        self._spec, self._deadline = spec, deadline_seconds
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  (closed in close)
-        self._shared = _shared_file(base + extra)
+        self._shared = _shared_file(size)
         try:
-            self.block: Any = map_memory(self._shared, base + extra)
-            self._start(base + extra)
+            self.block: Any = map_memory(self._shared, size)
+            self._start(size)
         except BaseException:
             os.close(self._shared)
             self._log.close()
             raise
         try:
-            device, shared = _on_device(spec, self.block)
-            first = {"kernel": spec.to_dict(), "problem": problem.to_dict(), "shared": shared}
-            answer = self._ask(first, max(deadline_seconds, _LOADING_SECONDS))
+            answer = self._share({"kernel": spec.to_dict(), "problem": problem.to_dict()})
             self.framework = str(answer.get("framework", "unknown"))
-            if device is not None and answer.get("resident") is True:
-                self._device, self.block = device, device.resident
         except BaseException:
             self.close()
             raise
@@ -111,6 +106,31 @@ class WorkerProcess:
         os.close(to_worker[0])
         os.close(from_worker[1])
         self._channel = Channel(from_worker[0], to_worker[1])
+
+    def turn_to(self, problem: Matmul, size_bytes: int) -> None:
+        """
+        Get ready for another problem, with the kernel as it is loaded and a block of another size.
+
+        Raises:
+            KernelError: If the worker has ended.
+            MemoryError: If there is not so much memory.
+        """
+        self._landing, size = _landing(problem, size_bytes)
+        if size > self._size:  # never smaller: a kernel that looks at its old operands is wrong, and must not crash
+            _resize(self._shared, size)
+            self._size = size
+        self._ask({"do": "turn", "problem": problem.to_dict()}, self._deadline)
+        self._device = None  # its block is given back on both sides before another one is made
+        self.block = map_memory(self._shared, size)
+        self._share({"do": "share", "size": size})
+
+    def _share(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Send *message* with a block on the kernel's device, where there is one; go by what the worker can do."""
+        device, shared = _on_device(self._spec, self.block)
+        answer = self._ask({**message, "shared": shared}, max(self._deadline, _LOADING_SECONDS))
+        if device is not None and answer.get("resident") is True:
+            self._device, self.block = device, device.resident
+        return answer
 
     def call(self, call: Call) -> Returned:
         """Call the kernel; see `zeroulp.runner.base.Runner`."""
@@ -219,6 +239,13 @@ class WorkerProcess:
         return printable(self._log.read().decode(errors="replace").replace("\r\n", "\n")).strip()
 
 
+def _landing(problem: Matmul, size_bytes: int) -> tuple[Region, int]:
+    """Where results of *problem* are copied to, behind a block of *size_bytes*, and the bytes of both."""
+    regions, extra = memory.arrange([(problem.output, Layout("landing"))])
+    base = -(-size_bytes // 64) * 64
+    return _shifted(regions[0], base), base + extra
+
+
 def _on_device(spec: KernelSpec, block: Array) -> tuple[Device | None, str | None]:
     """A block on the kernel's device, and the words by which a worker finds it; None where there is none to share."""
     if spec.device == "cpu" or is_library(spec.target):
@@ -242,8 +269,16 @@ def _shared_file(size: int) -> int:
     else:
         with tempfile.TemporaryFile() as file:
             descriptor = os.dup(file.fileno())
-    os.ftruncate(descriptor, size)
+    _resize(descriptor, size)
     return descriptor
+
+
+def _resize(descriptor: int, size: int) -> None:
+    """Make it so many bytes. Raises MemoryError if there are not so many."""
+    try:
+        os.ftruncate(descriptor, size)
+    except (OSError, OverflowError) as error:
+        raise MemoryError(f"operands, output and guards take {size / 2**30:,.1f} GiB: {error}") from error
 
 
 def _signal_name(number: int) -> str:

@@ -29,6 +29,8 @@ def main(argv: list[str] | None = None) -> int:
     read, write, block, size = (int(text) for text in (sys.argv[1:] if argv is None else argv))
     channel = Channel(read, write)
     shared = map_memory(block, size)
+    executor: Any = None
+    answer: dict[str, Any]
     try:
         first = channel.receive()
         kernel = load(KernelSpec.from_dict(first["kernel"]), Matmul.from_dict(first["problem"]))
@@ -37,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
         channel.send(_failure(error))
         return 0
     channel.send({"framework": kernel.framework, "resident": executor.resident is not None})
-    place = shared if executor.resident is None else executor.resident
+    place: Any = shared if executor.resident is None else executor.resident
     while True:
         try:
             message = channel.receive()
@@ -46,8 +48,18 @@ def main(argv: list[str] | None = None) -> int:
         if message["do"] == "stop":
             return 0
         try:
-            with executor.guarded():
-                answer = _answer(executor, place, message)
+            if message["do"] == "turn":
+                kernel = kernel.for_problem(Matmul.from_dict(message["problem"]))
+                executor = place = None  # with what they hold on a device
+                answer = {}
+            elif message["do"] == "share":
+                shared = map_memory(block, message["size"])
+                executor = Executor(kernel, shared, message["shared"])
+                answer = {"resident": executor.resident is not None}
+                place = shared if executor.resident is None else executor.resident
+            else:
+                with executor.guarded():
+                    answer = _answer(executor, place, message)
             channel.send(answer)
         except ZeroulpError as error:
             channel.send(_failure(error))
