@@ -132,25 +132,40 @@ def fill_guarded_output(block: Any, region: Region, poison: int | Array) -> None
 
 
 def around(block: Any, region: Region) -> list[Any]:
-    """The bytes of the region that are not the array's own: below it, between its rows, above it."""
+    """The bytes of the region that are not the array's own: below it, above it, between its rows."""
     size, arrays = region.dtype.itemsize, arrays_of(block)
     reached = [(n - 1) * s for n, s in zip(region.shape, region.strides, strict=True)]
     end = region.start + (sum(reached) + 1) * size if min(region.shape, default=1) else region.start
     pieces = [block[region.low : region.start], block[end : region.high]]
+    for first, shape, strides in _gaps(region):
+        *outer, last = shape
+        steps = (*(stride * size for stride in strides[:-1]), 1)
+        pieces.append(arrays.view(block, "uint8", (*outer, last * size), steps, region.start + first * size))
+    return pieces
+
+
+def fill_gaps(block: Any, region: Region, code: int) -> None:
+    """Put *code* between the rows of the region's array."""
+    arrays, size = arrays_of(block), region.dtype.itemsize
+    for first, shape, strides in _gaps(region):
+        gap = arrays.view(block, region.dtype.name, shape, strides, region.start + first * size)
+        arrays.put(gap, (...,), code)
+
+
+def _gaps(region: Region) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
+    """What lies between rows: first element, shape and strides of each piece, in elements from the array's first."""
     if min(region.shape, default=1) == 0 or len(region.shape) < 2:
-        return pieces
-    axes = sorted(
-        ((s, n) for s, n in zip(region.strides, region.shape, strict=True) if s and n > 1), reverse=True
-    )
+        return []
+    axes = sorted(((s, n) for s, n in zip(region.strides, region.shape, strict=True) if s and n > 1), reverse=True)
     dense = axes.pop()[1] if axes and axes[-1][0] == 1 else 1  # neighbours in memory that are all elements
+    found = []
     for place, (stride, extent) in reversed(list(enumerate(axes))):
         if stride > dense:
             outer = axes[:place]
-            shape = (*(n for _, n in outer), extent - 1, (stride - dense) * size)
-            strides = (*(s * size for s, _ in outer), stride * size, 1)
-            pieces.append(arrays.view(block, "uint8", shape, strides, region.start + dense * size))
+            shape = (*(n for _, n in outer), extent - 1, stride - dense)
+            found.append((dense, shape, (*(s for s, _ in outer), stride, 1)))
         dense = stride * (extent - 1) + dense
-    return pieces
+    return found
 
 
 def outside(block: Any, region: Region) -> list[Any]:

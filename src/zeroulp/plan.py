@@ -307,7 +307,7 @@ def _draft(problem: Matmul, names: Sequence[str], options: Options) -> _Drafts:
         if certified:
             drafts.variants[name] = certified
         if isinstance(probe, Partial):
-            drafts.skipped += _left_out(problem, name, probe, refused)
+            drafts.skipped += _left_out(problem, name, probe, refused, partly=bool(certified))
         elif certified:
             drafts.skipped += _refused_variants(name, refused)
         elif not refused:
@@ -318,14 +318,18 @@ def _draft(problem: Matmul, names: Sequence[str], options: Options) -> _Drafts:
 
 
 def _left_out(
-    problem: Matmul, name: str, probe: Partial, refused: list[tuple[Settings, Certificate]]
+    problem: Matmul, name: str, probe: Partial, refused: list[tuple[Settings, Certificate]], *, partly: bool
 ) -> list[Skipped]:
-    """The kinds of trial that a probe has for other problems; in one line if the reason is the same for all."""
-    absent = probe.left_out(problem)
-    skipped = [Skipped(name, f"{kind}: {reason}", "") for kind, reason in absent.items()]
-    if len(set(absent.values())) == 1 and len(absent) > 1:
-        skipped = [Skipped(name, f"{', '.join(absent)}: {next(iter(absent.values()))}", "")]
-    return skipped + [Skipped(name, f"{chosen['kind']}: {c.reason}", c.remedy) for chosen, c in refused]
+    """The kinds of trial that a probe has for other problems, those with one reason together; *partly*: not all."""
+    reasons = [(kind, reason, "") for kind, reason in probe.left_out(problem).items()]
+    reasons += [(str(chosen["kind"]), certificate.reason, certificate.remedy) for chosen, certificate in refused]
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for kind, reason, remedy in reasons:
+        kinds.setdefault((reason, remedy), []).append(kind)
+    return [
+        Skipped(name, reason, remedy, variant=", ".join(alike)) if partly else Skipped(name, reason, remedy)
+        for (reason, remedy), alike in kinds.items()
+    ]
 
 
 def _refused_variants(name: str, refused: Sequence[tuple[Settings, Certificate]]) -> list[Skipped]:

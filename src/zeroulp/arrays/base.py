@@ -121,8 +121,8 @@ class Arrays(Protocol):
         """Put the *code* of *size* bytes everywhere into a one-dimensional array of bytes, or of codes."""
         ...
 
-    def put(self, stored: Any, place: tuple[int, ...], code: int) -> None:
-        """Put one encoding at one place of a stored array."""
+    def put(self, stored: Any, place: tuple[Any, ...], code: int) -> None:
+        """Put one encoding at one place, or at all places that are selected, of a stored array."""
         ...
 
     def checksum(self, raw: Any) -> int:

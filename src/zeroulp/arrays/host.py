@@ -124,7 +124,7 @@ class Host:
         """One code everywhere."""
         array.view(f"u{size}")[...] = code
 
-    def put(self, stored: Array, place: tuple[int, ...], code: int) -> None:
+    def put(self, stored: Array, place: tuple[Any, ...], code: int) -> None:
         """One code at one place."""
         encoding.bits_of(stored)[place] = code
 

@@ -156,7 +156,7 @@ class Torch:
         """One code everywhere."""
         array.view(getattr(self._torch, _CARRIERS[size])).fill_(_signed(code, 8 * size))
 
-    def put(self, stored: Any, place: tuple[int, ...], code: int) -> None:
+    def put(self, stored: Any, place: tuple[Any, ...], code: int) -> None:
         """One code at one place."""
         self.codes(stored)[place] = _signed(code, 8 * stored.element_size())
 

@@ -19,7 +19,7 @@ import numpy as np
 from zeroulp import encoding, memory
 from zeroulp.arrays import arrays_of
 from zeroulp.checks.inputs import Inputs, digest, draw_inputs
-from zeroulp.checks.poison import poison_of
+from zeroulp.checks.poison import foreign_number, poison_of
 from zeroulp.checks.snapshot import Snapshot
 from zeroulp.judge import Differs, Matched, Outcome, judge, same
 from zeroulp.problem import LAYOUTS
@@ -198,6 +198,8 @@ class Bench:
         targets = {}
         for region, operand in zip(operands, self.problem.operands, strict=True):
             memory.fill(block, region, 0 if plain_guards else memory.poison_code(operand.format))
+            if not plain_guards and self.problem.nonfinite != "ieee":
+                memory.fill_gaps(block, region, foreign_number(operand.format))
             whole = memory.view(block, region)
             shape = seen.inputs.shape(operand.name)
             targets[operand.name] = whole if shape == operand.shape else whole[:1]

@@ -16,10 +16,12 @@ from zeroulp import encoding, memory
 
 if TYPE_CHECKING:
     from zeroulp.encoding import Array
+    from zeroulp.formats import Format
     from zeroulp.plan import Trial
     from zeroulp.problem import Matmul
 
 _KINDS = 3
+_FOREIGN = 12  # binary places above one
 
 
 def poison_of(problem: Matmul, trial: Trial, call: int, *, only: str = "") -> int:
@@ -48,6 +50,16 @@ def plausible_number(problem: Matmul, trial: Trial) -> int:
         if value and np.isfinite(value):
             return int(codes[0])
     return memory.poison_code(format_)
+
+
+def foreign_number(format_: Format) -> int:
+    """
+    What stands between the rows of an operand, where a unit may read it along and multiply it by zero.
+
+    A number larger than any element near one: a kernel that takes it for an element is wrong.
+    """
+    exponent = max(0, min(_FOREIGN, format_.emax - 2))
+    return int(encoding.round_integers(np.array([3]), exponent, format_, saturate=True)[0])
 
 
 def differs_by_poison(first: list[Array], second: list[Array]) -> bool:

@@ -193,7 +193,7 @@ def _overflow(problem: Matmul) -> Settings:
     ranges = {}
     for name, format_ in (("a", problem.a_format), ("b", problem.b_format)):
         low, high = _normal_exponents(format_, 1)
-        ranges[name] = low + spread[name], high - spread[name]
+        ranges[name] = low + spread[name] + max(0, -i), high - spread[name] - max(0, i)  # also scaled by alpha
     a, b = _split(total, ranges["a"], ranges["b"])
     if a + b != total or any(low > high for low, high in ranges.values()):
         return {}

@@ -103,8 +103,11 @@ def expected_of_total(
     """
     format_ = problem.out_format
     on_overflow = problem.contract.on_overflow(format_)
+    compared = None
+    if certificate.masked and moduli is not None:
+        compared = moduli <= certificate.budget
+        total = np.where(compared, total, 0)  # the others may have no encoding
     codes = encoding.round_integers(total, exponent, format_, saturate=on_overflow == "saturate")
-    compared = moduli <= certificate.budget if certificate.masked and moduli is not None else None
     rounded = certificate.theorem == "round-once"
     also: tuple[Array, ...] = ()
     if family.beyond == "overflow" and on_overflow == "either":
