@@ -327,7 +327,9 @@ def _left_out(
     for kind, reason, remedy in reasons:
         kinds.setdefault((reason, remedy), []).append(kind)
     return [
-        Skipped(name, reason, remedy, variant=", ".join(alike)) if partly else Skipped(name, reason, remedy)
+        Skipped(name, reason, remedy, variant=", ".join(alike))
+        if partly
+        else Skipped(name, f"{', '.join(alike)}: {reason}", remedy)
         for (reason, remedy), alike in kinds.items()
     ]
 
