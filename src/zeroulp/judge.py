@@ -183,6 +183,11 @@ class Tally:
             )
         )
 
+    @property
+    def is_wrong(self) -> bool:
+        """Whether there was a difference."""
+        return bool(self._found)
+
     def outcome(self) -> Outcome:
         """What came of it."""
         if not self._found:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zeroulp import Matmul, encoding
+from zeroulp import Matmul, encoding, memory
 from zeroulp.arrays import HOST, Torch
+from zeroulp.checks import judging
 from zeroulp.checks.inputs import blocks_of, digest, draw_inputs
 from zeroulp.draw import Field, Part
 from zeroulp.exactness import certify
 from zeroulp.judge import Matched, judge
 from zeroulp.plan import make_plan
+from zeroulp.problem import LAYOUTS
 from zeroulp.reference import product
 from zeroulp.verify import Fed, Verifier
 from zeroulp.verify.freivalds import MISS, draw_vectors, size_for
@@ -196,3 +198,44 @@ def test_the_certificate_bounds_what_is_multiplied():
             inputs = draw_inputs(problem, trial, 5)
             fed = Fed(problem, inputs.family, trial.certificate, HOST, {})
             assert certify(problem, inputs.family, declared=True).largest_sum >= fed.largest_product or problem.k == 0
+
+
+@pytest.mark.parametrize("problem", [
+    Matmul(40, 70, 90, a="float16"), Matmul(40, 70, 90, a="float16", transpose_a=True, transpose_b=True, nonfinite="ieee"),
+    Matmul(30, 50, 129, a="bfloat16", transpose_b=True), Matmul(40, 60, 70, a="float32", subnormals="preserve"),
+    Matmul(40, 60, 70, a="float16", beta=0.5, alpha=-1), Matmul(20, 600, 70, a="e5m2", out="float16"),
+], ids=str)
+@pytest.mark.parametrize("arrays", libraries())
+def test_large_problems_are_judged_as_small_ones_are(problem, arrays, monkeypatch):
+    """Special values by rows and columns, ordinary numbers by a sample: never another verdict than in full."""
+    monkeypatch.setattr(judging, "SMALL", 0)
+    rng = np.random.default_rng(3)
+    for trial in make_plan(problem, probes=["specials", "real"]).trials:
+        inputs = draw_inputs(problem, trial, 5)
+        regions, size = memory.arrange([(o, LAYOUTS["contiguous"]) for o in problem.operands])
+        block = arrays.from_host(np.zeros(size, np.uint8))
+        inputs.fill(arrays, {region.name: memory.view(block, region) for region in regions})
+        for what, codes in spoiled(inputs.expected.codes, problem.out_format, rng):
+            wanted = judge(codes, inputs.expected, problem.out_format)
+            there = arrays.codes(arrays.from_host(encoding.array_of(codes, problem.out_format)))
+            found = judging.Judge(2**28, "verified").outcome(inputs, block, regions, there)
+            if trial.probe == "real" and what not in ("right", "noise"):
+                continue  # one bit may lie within the bound, and outside of the sample
+            assert type(found) is type(wanted), (trial.settings, what, found, wanted)
+            if trial.probe == "specials":
+                assert found == wanted, (trial.settings, what)
+
+
+def test_part_of_the_operands_is_that_part():
+    for problem in (Matmul(9, 7, 11, a="float16", batch=(2, 3), transpose_a=True, beta=1, bias="float16"), Matmul(9, 7, 11, a="float32")):
+        trial = make_plan(problem).trials[0]
+        inputs = draw_inputs(problem, trial, 5)
+        rows, columns, entry = np.array([8, 0, 3]), np.array([6, 2]), (1, 2) if problem.batch else ()
+        smaller, drawn = inputs.part(entry, rows, columns)
+        whole = {name: array if name == "bias" else array[entry] for name, array in inputs.integers.items()}
+        assert (smaller.m, smaller.n, smaller.batch) == (3, 2, ())
+        assert np.array_equal(drawn["a"], whole["a"][:, rows] if problem.transpose_a else whole["a"][rows])
+        assert np.array_equal(drawn["b"], whole["b"][:, columns])
+        if "c" in whole:
+            assert np.array_equal(drawn["c"], whole["c"][np.ix_(rows, columns)])
+            assert np.array_equal(drawn["bias"], whole["bias"][columns])

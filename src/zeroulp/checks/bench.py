@@ -19,17 +19,17 @@ import numpy as np
 from zeroulp import encoding, memory
 from zeroulp.arrays import arrays_of
 from zeroulp.checks.inputs import Inputs, digest, draw_inputs
+from zeroulp.checks.judging import Judge, on_host
 from zeroulp.checks.poison import foreign_number, poison_of
 from zeroulp.checks.snapshot import Snapshot
-from zeroulp.judge import Differs, Matched, Outcome, judge, same
+from zeroulp.judge import Differs, Matched, Outcome, same
 from zeroulp.problem import LAYOUTS
 from zeroulp.report import Finding
 from zeroulp.runner.base import Call
-from zeroulp.verify import WORKSPACE, Fed, Verifier
+from zeroulp.verify import WORKSPACE
 
 if TYPE_CHECKING:
     from zeroulp.encoding import Array
-    from zeroulp.formats import Format
     from zeroulp.memory import Region
     from zeroulp.plan import Trial
     from zeroulp.problem import Matmul
@@ -72,13 +72,13 @@ class Observation:
     @property
     def codes(self) -> list[Array]:
         """The results on the host."""
-        return [_on_host(result, self.inputs.problem.out_format) for result in self.results]
+        return [on_host(result, self.inputs.problem.out_format) for result in self.results]
 
     @property
     def poison(self) -> list[int | Array]:
         """The poisons on the host."""
         format_ = self.inputs.problem.out_format
-        return [poison if isinstance(poison, int) else _on_host(poison, format_) for poison in self.poisons]
+        return [poison if isinstance(poison, int) else on_host(poison, format_) for poison in self.poisons]
 
     @property
     def share_compared(self) -> float:
@@ -135,7 +135,7 @@ class Bench:
         workspace: int = WORKSPACE,
     ) -> None:
         self.problem, self.runner, self.seed, self.writes = problem, runner, seed, writes
-        self.reference, self.workspace = reference, workspace
+        self._judge = Judge(workspace, reference)
         self._waited = False
         self.calls = 0
         self.kernel_seconds = 0.0
@@ -292,7 +292,7 @@ class Bench:
         if trial.certificate.theorem == "bounded":
             return  # bits are not determined
         format_ = self.problem.out_format
-        now, before = (_on_host(result, format_) for result in (codes, seen.results[0]))
+        now, before = (on_host(result, format_) for result in (codes, seen.results[0]))
         differ = ~same(now, before, format_)
         if trial.certificate.masked and seen.inputs.expected.compared is not None:
             differ &= seen.inputs.expected.compared
@@ -308,18 +308,7 @@ class Bench:
 
     def _judged(self, seen: Observation, codes: Any, operands: list[Region]) -> Outcome:
         """What every correct kernel returns, compared with what this one did."""
-        inputs, block = seen.inputs, self.runner.block
-        arrays = arrays_of(block)
-        views = {region.name: arrays.codes(memory.view(block, region)) for region in operands}
-        changed = inputs.trial.based_on is not None or LAYOUTS[inputs.trial.layouts["b"]].broadcast
-        pool = None if changed else inputs.pool
-        fed = Fed(self.problem, inputs.family, inputs.trial.certificate, arrays, views, inputs.scales, pool)
-        if self.reference != "dense" and not inputs.overlaid and not inputs.family.bounded and Verifier.can(fed):
-            outcome = Verifier(fed, self.workspace).judge(codes)
-            if outcome is not None:
-                return outcome
-        format_ = self.problem.out_format
-        return judge(_on_host(codes, format_), inputs.expected, format_)
+        return self._judge.outcome(seen.inputs, self.runner.block, operands, codes)
 
     def _wait(
         self, trial: Trial, seen: Observation, returned: Returned, operands: list[Region], output: Region
@@ -357,8 +346,3 @@ def _kinds(seen: Observation) -> set[str]:
 def _share_places(left: Trial, right: Trial) -> bool:
     """Whether inputs and outputs of two trials lie in the same places."""
     return left.layouts == right.layouts and left.moved == right.moved
-
-
-def _on_host(codes: Any, format_: Format) -> Array:
-    """Encodings as numpy has them: without sign."""
-    return arrays_of(codes).to_host(codes).view(encoding.code_dtype(format_))

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from zeroulp.problem import Matmul
     from zeroulp.problem.layout import Shape
 
+_FLOAT32_EMIN = -126
 _FAR = 120  # binary places from one within which float32 scales without rounding
 
 
@@ -136,20 +137,25 @@ class Inputs:
                     arrays.codes(place)[...] = arrays.from_host(codes).reshape(place.shape)
                 else:
                     arrays.store(place, self._values(name, elements(part), part).reshape(place.shape))
+        for name in ("a", "b"):
+            for place, code in self.special(name):
+                arrays.put(targets[name], place, code)
+
+    def special(self, name: str) -> list[tuple[tuple[int, ...], int]]:
+        """Places of NaN and infinities, and the encodings that stand there."""
         probe = probe_named(self.trial.probe)
-        if isinstance(probe, Overlaid):
-            for name in ("a", "b"):
-                places = probe.overlay(self.problem, self.trial.settings, self.source, name, self.shape(name))
-                for place, code in places:
-                    arrays.put(targets[name], place, code)
+        if not isinstance(probe, Overlaid):
+            return []
+        return probe.overlay(self.problem, self.trial.settings, self.source, name, self.shape(name))
 
     def _format(self, name: str) -> Format:
         return next(operand.format for operand in self.problem.operands if operand.name == name)
 
     def _may_be_flushed(self, name: str) -> bool:
-        """Whether some elements are subnormal, so that a processor set to flush those would do so on the way."""
+        """Whether some elements are subnormal also in float32 or float64, and so flushed by a processor set to that."""
         lattice, format_ = self.family.lattices()[name], self._format(name)
-        return not format_.is_integer and lattice.exponent - self.family.spreads()[name] < format_.emin
+        wide = not format_.is_integer and format_.emin <= _FLOAT32_EMIN
+        return wide and lattice.exponent - self.family.spreads()[name] < format_.emin
 
     def _encoded(self, name: str, integers: Any, part: Part) -> Array:
         """Encodings of elements in quanta, by integer arithmetic on the host."""
@@ -212,6 +218,27 @@ class Inputs:
             whole = self.elements(operand.name)(Part.whole(shape)).reshape(shape)
             drawn[operand.name] = np.broadcast_to(whole, operand.shape)
         return drawn
+
+    def part(self, entry: tuple[int, ...], rows: Array, columns: Array) -> tuple[Matmul, dict[str, Array]]:
+        """
+        A smaller problem: some rows of a, and of the result, and some columns of b, in one entry of the batch.
+
+        Returns:
+            The problem, and its operands in quanta. Not for operands with an axis of stride 0.
+        """
+        problem = self.problem
+        drawn = {}
+        for operand in problem.operands:
+            name, shape = operand.name, self.shape(operand.name)
+            own = {"a": (rows, None), "b": (None, columns), "c": (rows, columns), "bias": (None, columns)}[name]
+            swapped = (name == "a" and problem.transpose_a) or (name == "b" and problem.transpose_b)
+            down, across = own[::-1] if swapped else own
+            first = int(np.ravel_multi_index(entry, shape[:-2])) * shape[-2] if len(shape) > 2 else 0
+            count = shape[-2] if len(shape) > 1 else 1
+            part = Part.whole(shape).at(first + (np.arange(count) if down is None else down), across)
+            found = np.asarray(self.elements(name)(part))
+            drawn[name] = found[0] if name == "bias" else found
+        return problem.replace(m=len(rows), n=len(columns), batch=()), drawn
 
     @functools.cached_property
     def codes(self) -> Mapping[str, Array]:

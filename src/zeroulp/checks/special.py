@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zeroulp import encoding
+from zeroulp.checks.judging import SMALL, on_host, special_places
 from zeroulp.diagnose import SpecialCase, what_is_seen
 from zeroulp.judge import Matched, differing, same
 from zeroulp.probes.specials import CLAUSE, SUBNORMALS
+from zeroulp.reference import expected_result
 from zeroulp.report import Finding
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from zeroulp.plan import Trial
     from zeroulp.problem import Matmul
 
+_SAMPLE = 128  # rows and columns looked at in a large problem
 _STRICTEST = {"nonfinite": "ieee", "subnormals": "preserve"}
 
 
@@ -43,10 +46,42 @@ def special_case(problem: Matmul, seen: Observation) -> SpecialCase:
 
 def look_at_special(problem: Matmul, trial: Trial, seen: Observation) -> dict[str, str]:
     """What a trial showed the kernel to do, in a word by its kind; nothing if it was no such trial, or went wrong."""
-    if not is_special(trial) or not isinstance(seen.outcome, Matched) or seen.findings or not seen.outcome.elements:
+    right = isinstance(seen.outcome, Matched) and not seen.findings
+    if not is_special(trial) or not right or not problem.output.size:
         return {}
-    word = what_is_seen(special_case(problem, seen))
-    return {str(trial.settings["kind"]): word} if word else {}
+    kind = str(trial.settings["kind"])
+    large = problem.output.size * problem.k > SMALL
+    if large and kind == "nan":
+        return {kind: "propagates"}
+    if large and kind == "infinity":
+        word = _infinities_of_a_row(problem, seen)
+    else:
+        word = what_is_seen(_sampled_case(problem, seen, kind) if large else special_case(problem, seen))
+    return {kind: word} if word else {}
+
+
+def _infinities_of_a_row(problem: Matmul, seen: Observation) -> str:
+    """What a row with an infinity holds, beside the columns that have one too."""
+    places = special_places(seen.inputs)
+    if not places["a"] or problem.batch:
+        return ""
+    others = np.delete(np.arange(problem.n), [j for _, j in places["b"]])
+    row = on_host(seen.results[0][places["a"][0][0]], problem.out_format)
+    values = encoding.decode(row, problem.out_format)[others]
+    words = [word for word, found in (("infinity", np.isinf(values)), ("nan", np.isnan(values))) if found.any()]
+    return words[0] if len(words) == 1 else "mixed" if words else ""
+
+
+def _sampled_case(problem: Matmul, seen: Observation, kind: str) -> SpecialCase:
+    """The first rows and columns of the first entry of the batch, without NaN and infinities."""
+    inputs, entry = seen.inputs, (0,) * len(problem.batch)
+    rows, columns = (np.arange(min(extent, _SAMPLE)) for extent in (problem.m, problem.n))
+    smaller, integers = inputs.part(entry, rows, columns)
+    exponent = inputs.exponent if isinstance(inputs.exponent, int) else inputs.exponent[: len(rows), : len(columns)]
+    strictest = smaller.replace(**_STRICTEST, saturate=kind == "overflow")
+    expected = expected_result(strictest, inputs.family, inputs.trial.certificate, integers, exponent)
+    actual = on_host(seen.results[0][entry][: len(rows), : len(columns)], problem.out_format)
+    return SpecialCase(smaller, kind, {}, expected.codes, actual, np.zeros(actual.shape, bool))
 
 
 def is_left_over(bench: Bench, trial: Trial, seen: Observation, before: Observation, again: Observation) -> bool:

@@ -72,6 +72,7 @@ class Fed:
         codes: Encodings of each operand, in its full shape as it is stored.
         scales: Powers of two along m, n and k; None: none.
         pool: Which columns of b are the same but for sign and scale; None: nothing is known of that.
+        without: Rows and columns of the result that are left out, as masks; None: none.
     """
 
     problem: Matmul
@@ -81,6 +82,7 @@ class Fed:
     codes: Mapping[str, Any]
     scales: Exponents | None = None
     pool: Repeated | None = None
+    without: tuple[Array, Array] | None = None
 
     def matrix(self, name: str, entry: tuple[int, ...]) -> Any:
         """Encodings of one matrix of the batch: a as (m, k), b as (k, n), c as (m, n); the bias as it is."""
@@ -126,7 +128,7 @@ class Fed:
             is anything else gives anything else.
         """
         exponent, format_ = self._lattice(name)
-        values = self.arrays.values(codes, format_)
+        values = self._left(name, self.arrays.values(codes, format_), first, last)
         rows, columns = self._exponents(name)
         if columns is None:
             return values * 2.0**-exponent if exponent else values
@@ -151,6 +153,15 @@ class Fed:
 
     def _powers(self, exponents: Array) -> Any:
         return self.arrays.from_host(np.ldexp(1.0, exponents))
+
+    def _left(self, name: str, values: Any, first: Any, last: Any) -> Any:
+        """The same with zeros in the rows and columns that are left out."""
+        if self.without is None or name == "bias":
+            return values
+        rows, columns = (self.arrays.from_host(mask) for mask in self.without)
+        if name in ("a", "out", "c"):
+            values = self.arrays.where(rows[first][:, None], 0.0, values)
+        return self.arrays.where(columns[last], 0.0, values) if name in ("b", "out", "c") else values
 
     def _lattice(self, name: str) -> tuple[int, Format]:
         if name == "out":

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zeroulp.judge import Outcome, Tally, differing
+from zeroulp.judge import Differs, Outcome, Tally, differing
 from zeroulp.reference import expected_of_total, plain_product
 from zeroulp.verify.freivalds import MISS, draw_vectors, size_for
 
@@ -28,6 +28,7 @@ WORKSPACE = 2**28
 """Bytes that verification may use for its own arrays."""
 
 _ELEMENT = 8  # bytes
+_FAR = 900  # binary places from one within which float64 scales without rounding
 _OFTEN = 0.25  # of the rows hold rounded results: then the test of the result itself tells little
 _FEW = 2**22  # products of an output that are simply multiplied out, whatever the test says of columns
 
@@ -49,7 +50,11 @@ class Verifier:
     def can(fed: Fed) -> bool:
         """Whether sums are small enough for a test in float64; if masked, whether they are the sums of |terms| too."""
         signs = fed.family.masked and min(fed.problem.alpha, fed.problem.beta) < 0
-        return not signs and size_for(fed.problem.n, fed.certificate.largest_sum) is not None
+        if signs or fed.family.bounded or _other_than_ieee(fed) or (fed.without and fed.problem.bias is not None):
+            return False
+        lattices = fed.family.lattices().values()
+        reach = max(abs(fed.certificate.quantum_exponent), *(abs(lattice.exponent) for lattice in lattices))
+        return reach < _FAR and size_for(fed.problem.n, fed.certificate.largest_sum) is not None
 
     def judge(self, codes: Any) -> Outcome | None:
         """
@@ -59,20 +64,22 @@ class Verifier:
             codes: (*batch, m, n) encodings, in the library of the operands.
 
         Returns:
-            The outcome; None where a masked result is not exact throughout, and so the positions
-            that count have to be found first.
+            The outcome; None where a result is not right throughout, and what counts or is allowed
+            besides is for the whole reference to say: if the family is masked, or goes beyond a range,
+            or rows are left out.
         """
         problem = self.fed.problem
         tally = Tally(problem.out_format, problem.output.shape)
-        masked = self.fed.family.masked
+        whole = self.fed.family.masked or self.fed.without is not None
         with np.errstate(invalid="ignore", over="ignore"):  # a wrong result may hold anything
             for entry in np.ndindex(*problem.batch):
                 matrix = _Matrix(self, entry, codes[entry])
-                if not masked:
+                if not whole:
                     self._judge_matrix(matrix, tally)
                 elif matrix.inexact_rows(give_up=0.0).size:
                     return None
-        return tally.outcome()
+        outcome = tally.outcome()
+        return None if self.fed.family.beyond and isinstance(outcome, Differs) else outcome
 
     def _judge_matrix(self, matrix: _Matrix, tally: Tally) -> None:
         """A result whose difference from the exact one is zero is right, whether or not others round."""
@@ -82,6 +89,13 @@ class Verifier:
         if rows.size:
             columns = np.arange(self.fed.problem.n) if rounds or strict else matrix.inexact_columns(rows)
             matrix.compare(tally, rows, columns)
+
+
+def _other_than_ieee(fed: Fed) -> bool:
+    """Whether the contract asks for other results than a plain conversion gives."""
+    if fed.family.beyond == "subnormals":
+        return fed.problem.subnormals == "flush"
+    return fed.family.beyond == "overflow" and fed.problem.contract.on_overflow(fed.problem.out_format) == "saturate"
 
 
 @dataclass(frozen=True)
@@ -207,6 +221,8 @@ class _Matrix:
         expected = self._rounded(total, down, across)
         if expected is not None and self._agree(expected, actual):
             return
+        if self.fed.family.beyond and tally.is_wrong:
+            return  # enough is known: the whole reference will say
         exact = self.arrays.to_host(total).astype(np.int64)
         moduli = None
         if self.problem.signed_zero == "strict":
