@@ -20,6 +20,8 @@ class Arrays(Protocol):
     name: str
     keeps_subnormals: bool
     """Whether its conversions keep subnormal numbers, whatever a kernel has set the processor to."""
+    workspace: int
+    """Bytes that verification may use there, if nobody says otherwise."""
     block_elements: int
     """How many elements to work on at a time, so that temporaries stay small (and in cache)."""
 
@@ -41,6 +43,10 @@ class Arrays(Protocol):
 
     def from_host(self, array: Array) -> Any:
         """A numpy array as one of this library's."""
+        ...
+
+    def table(self, array: Array) -> Any:
+        """The same for a numpy array that nobody changes any more: brought there once, for as long as it is in use."""
         ...
 
     def to_host(self, array: Any) -> Array:

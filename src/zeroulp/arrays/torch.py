@@ -7,6 +7,7 @@ unsigned types. Only bits and equality are asked of them.
 
 from __future__ import annotations
 
+import collections
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _GOLDEN = 0x9E3779B97F4A7C15
 _FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _SHIFTS = (30, 27, 31)
+_SHARE = 32  # of a device's memory, for verification
+_TABLES = 48  # vectors that are kept
 _CARRIERS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 
 
@@ -41,6 +44,10 @@ class Torch:
         self._torch = importlib.import_module("torch")
         self.device = device
         self.keeps_subnormals = device.type != "cpu"
+        self.workspace = 1 << 28
+        if device.type == "cuda":
+            self.workspace = max(self.workspace, self._torch.cuda.get_device_properties(device).total_memory // _SHARE)
+        self._tables: collections.OrderedDict[int, tuple[Array, Any]] = collections.OrderedDict()
 
     def words(self, key: int, first: int, count: int) -> Any:
         """Words of a stream; see `Arrays`."""
@@ -87,6 +94,14 @@ class Torch:
             carrier = carrier.view(np.uint8 if carrier.dtype.itemsize == 1 else np.int16)
             return self._torch.from_numpy(carrier.copy()).to(self.device).view(getattr(self._torch, name))
         return self._torch.from_numpy(carrier.copy()).to(self.device)
+
+    def table(self, array: Array) -> Any:
+        """A copy on the device that is kept for a while."""
+        found = self._tables.pop(id(array), None) or (array, self.from_host(array))
+        self._tables[id(array)] = found  # with the array itself, so that nothing else gets its number
+        while len(self._tables) > _TABLES:
+            self._tables.popitem(last=False)
+        return found[1]
 
     def to_host(self, array: Any) -> Array:
         """A copy on the host."""
@@ -165,14 +180,14 @@ class Torch:
         dense = raw if raw.numel() > 1 and raw.is_contiguous() else self.copy(raw)
         raw = dense.reshape(-1).view(self._torch.uint8)
         whole = raw.numel() // 8 * 8
-        total = int.from_bytes(bytes(raw[whole:].tolist()), "little")
+        total, summed = int.from_bytes(bytes(raw[whole:].tolist()), "little"), self.arange(0, 1)
         aligned = raw[:whole].clone() if raw.data_ptr() % 8 else raw[:whole]
         words = aligned.view(self._torch.int64)
         for low in range(0, words.numel(), self.block_elements):
             part = words[low : low + self.block_elements]
             weights = self.arange(low, low + part.numel()).mul_(2).add_(1)
-            total += int(weights.mul_(part).sum()) * _GOLDEN
-        return total % 2**64
+            summed += weights.mul_(part).sum()
+        return (total + int(summed) * _GOLDEN) % 2**64
 
 
 def _signed(number: int, bits: int = 64) -> int:

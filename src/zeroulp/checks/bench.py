@@ -26,7 +26,6 @@ from zeroulp.judge import Differs, Matched, Outcome, same
 from zeroulp.problem import LAYOUTS
 from zeroulp.report import Finding
 from zeroulp.runner.base import Call
-from zeroulp.verify import WORKSPACE
 
 if TYPE_CHECKING:
     from zeroulp.encoding import Array
@@ -121,7 +120,7 @@ class Bench:
         seed: The check's seed.
         writes: Whether it writes into its last argument.
         reference: ``"verified"``, or ``"dense"``: every expected result worked out in full on the host.
-        workspace: Bytes that verification may use.
+        workspace: Bytes that verification may use; default: what suits the place.
     """
 
     def __init__(
@@ -132,7 +131,7 @@ class Bench:
         *,
         writes: bool,
         reference: str = "verified",
-        workspace: int = WORKSPACE,
+        workspace: int | None = None,
     ) -> None:
         self.problem, self.runner, self.seed, self.writes = problem, runner, seed, writes
         self._judge = Judge(workspace, reference)

@@ -195,14 +195,23 @@ class Inputs:
             values = arrays.where(negative, -0.0, values)
         if self.scales is None or self._repeats:
             return values * 2.0**lattice.exponent if lattice.exponent else values
-        first, last = self.scales.along(name, self.problem)
-        columns = last + lattice.exponent
-        values = values * self._powers(columns, dtype, part)[part.coordinate(-1)]
-        return values if first is None else values * self._powers(first, dtype, part)[part.coordinate(-2)]
+        first, last = self._powers(name, dtype)
+        values = values * arrays.table(last)[part.coordinate(-1)]
+        return values if first is None else values * arrays.table(first)[part.coordinate(-2)]
 
-    @staticmethod
-    def _powers(exponents: Array, dtype: str, part: Part) -> Any:
-        return part.arrays.from_host(np.ldexp(1.0, exponents).astype(dtype))
+    @functools.cached_property
+    def _known_powers(self) -> dict[tuple[str, str], tuple[Array | None, Array]]:
+        return {}
+
+    def _powers(self, name: str, dtype: str) -> tuple[Array | None, Array]:
+        """What elements in quanta are multiplied by along the last two axes."""
+        if (name, dtype) not in self._known_powers:
+            assert self.scales is not None, "there is something to multiply by"
+            first, last = self.scales.along(name, self.problem)
+            columns = np.ldexp(1.0, last + self.family.lattices()[name].exponent).astype(dtype)
+            rows = None if first is None else np.ldexp(1.0, first).astype(dtype)
+            self._known_powers[name, dtype] = rows, columns
+        return self._known_powers[name, dtype]
 
     @property
     def _repeats(self) -> bool:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 SMALL = 2**22
 """Products m n k up to which NaN, infinities and ordinary numbers are judged in full."""
 
-_SAMPLE = 128  # rows and columns of a result that is judged by a bound, if it is larger
+_FEWEST, _MOST = 16, 128  # rows and columns of a result that are judged by a bound, if it is larger
+_SAMPLED = 2**19  # elements of a that they take
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,11 @@ class Judge:
     Says what a trial's result should have been.
 
     Args:
-        workspace: Bytes that verification may use.
+        workspace: Bytes that verification may use; None: as many as the library of the arrays suggests.
         reference: ``"verified"``, or ``"dense"``: every result is worked out in full on the host.
     """
 
-    workspace: int
+    workspace: int | None
     reference: str
 
     def outcome(self, inputs: Inputs, block: Any, operands: Sequence[Region], codes: Any) -> Outcome:
@@ -75,7 +76,7 @@ class Judge:
             fed = replace(fed, without=_masks(inputs, places))
             if not (Verifier.can(fed) and reaches_as_it_should(fed, places, codes)):
                 return None
-        return Verifier(fed, self.workspace).judge(codes) if Verifier.can(fed) else None
+        return Verifier(fed, self.workspace or arrays.workspace).judge(codes) if Verifier.can(fed) else None
 
 
 def on_host(codes: Any, format_: Format) -> Array:
@@ -107,7 +108,8 @@ def _of_a_sample(inputs: Inputs, codes: Any) -> Outcome:
     problem = inputs.problem
     generator = np.random.default_rng(inputs.seed)
     entry = tuple(int(generator.integers(extent)) for extent in problem.batch)
-    chosen = [_spread(generator, extent) for extent in (problem.m, problem.n)]
+    count = max(_FEWEST, min(_MOST, _SAMPLED // max(1, problem.k)))
+    chosen = [_spread(generator, extent, count) for extent in (problem.m, problem.n)]
     smaller, integers = inputs.part(entry, *chosen)
     expected = bounded_result(smaller, inputs.family, inputs.trial.certificate, integers)
     arrays = arrays_of(codes)
@@ -124,7 +126,7 @@ def _of_a_sample(inputs: Inputs, codes: Any) -> Outcome:
     return replace(outcome, first=first, low=low, high=high, elements=problem.output.size)
 
 
-def _spread(generator: np.random.Generator, extent: int) -> Array:
+def _spread(generator: np.random.Generator, extent: int, count: int) -> Array:
     """Some numbers below *extent*, the first and the last among them, in order."""
-    inner = generator.choice(extent, min(extent, _SAMPLE), replace=False)
+    inner = generator.choice(extent, min(extent, count), replace=False)
     return np.unique([0, extent - 1, *inner]).astype(np.int64)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zeroulp.plan import Trial
     from zeroulp.problem import Matmul
 
-_SAMPLE = 128  # rows and columns looked at in a large problem
+_SAMPLE = 16  # rows and columns looked at in a large problem
 _STRICTEST = {"nonfinite": "ieee", "subnormals": "preserve"}
 
 
@@ -77,7 +77,9 @@ def _sampled_case(problem: Matmul, seen: Observation, kind: str) -> SpecialCase:
     inputs, entry = seen.inputs, (0,) * len(problem.batch)
     rows, columns = (np.arange(min(extent, _SAMPLE)) for extent in (problem.m, problem.n))
     smaller, integers = inputs.part(entry, rows, columns)
-    exponent = inputs.exponent if isinstance(inputs.exponent, int) else inputs.exponent[: len(rows), : len(columns)]
+    exponent: int | Array = inputs.trial.certificate.quantum_exponent
+    if inputs.scales is not None:
+        exponent = exponent + inputs.scales.rows[rows][:, None] + inputs.scales.columns[columns][None, :]
     strictest = smaller.replace(**_STRICTEST, saturate=kind == "overflow")
     expected = expected_result(strictest, inputs.family, inputs.trial.certificate, integers, exponent)
     actual = on_host(seen.results[0][entry][: len(rows), : len(columns)], problem.out_format)

@@ -50,13 +50,13 @@ def draw_all(
 
 def looked_up(table: Array, part: Part, axis: int) -> Any:
     """Entries of a host's *table* for the place of each element along *axis*; broadcastable to (rows, columns)."""
-    there = part.arrays.from_host(table)
+    there = part.arrays.table(table)
     return there[part.coordinate(axis)]
 
 
 def moved_to(table: Array, part: Part, axis: int, elements: Elements) -> Any:
     """The elements that stand at ``table[i]`` along *axis*, in place of those at i."""
-    there = part.arrays.from_host(table)
+    there = part.arrays.table(table)
     if axis == -1:
         return elements(part)[:, there] if part.columns is None else elements(part.at(columns=there[part.columns]))
     numbers, extent = part.numbers(), part.shape[-2]

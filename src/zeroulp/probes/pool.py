@@ -70,7 +70,7 @@ def pooled(problem: Matmul, elements: Elements, pool: Pool | None) -> Elements:
 
     def repeated(part: Part) -> Any:
         arrays = part.arrays
-        members, of = arrays.from_host(pool.members), arrays.from_host(pool.of)
+        members, of = arrays.table(pool.members), arrays.table(pool.of)
         signs = looked_up(pool.signs, part, own)
         if own == -1:
             chosen = of if part.columns is None else of[part.columns]

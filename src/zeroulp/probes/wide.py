@@ -111,7 +111,7 @@ class Wide:
         low = np.array([most - most // 16, most - most // 2], np.int32)
 
         def drawn(part: Part) -> Any:
-            lowest = part.arrays.from_host(low)[part.coordinate(own) % 2]
+            lowest = part.arrays.table(low)[part.coordinate(own) % 2]
             return -(lowest + ((most + 1 - lowest) * numbers.below(2**15, part) >> 15))
 
         return drawn

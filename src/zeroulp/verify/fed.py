@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -83,6 +83,7 @@ class Fed:
     scales: Exponents | None = None
     pool: Repeated | None = None
     without: tuple[Array, Array] | None = None
+    known: dict[tuple[str, int], Any] = field(default_factory=dict, compare=False, repr=False)
 
     def matrix(self, name: str, entry: tuple[int, ...]) -> Any:
         """Encodings of one matrix of the batch: a as (m, k), b as (k, n), c as (m, n); the bias as it is."""
@@ -133,9 +134,9 @@ class Fed:
         if columns is None:
             return values * 2.0**-exponent if exponent else values
         if name == "bias":
-            return values * self._powers(-(columns + exponent))[first]
-        values = values * self._powers(-(columns + exponent))[last]
-        return values if rows is None else values * self._powers(-rows)[first][:, None]
+            return values * self._powers(name, -1, -(columns + exponent))[first]
+        values = values * self._powers(name, -1, -(columns + exponent))[last]
+        return values if rows is None else values * self._powers(name, -2, -rows)[first][:, None]
 
     @property
     def is_near_one(self) -> bool:
@@ -148,17 +149,21 @@ class Fed:
         quantum = self.certificate.quantum_exponent
         if self.scales is None:
             return None, 2.0**quantum
-        rows, columns = self._powers(self.scales.rows), self._powers(self.scales.columns + quantum)
+        rows = self._powers("result", -2, self.scales.rows)
+        columns = self._powers("result", -1, self.scales.columns + quantum)
         return self.arrays.cast(rows, dtype)[first][:, None], self.arrays.cast(columns, dtype)[last]
 
-    def _powers(self, exponents: Array) -> Any:
-        return self.arrays.from_host(np.ldexp(1.0, exponents))
+    def _powers(self, name: str, axis: int, exponents: Array) -> Any:
+        """2**exponents of elements of *name* along an *axis*, or of their reciprocals."""
+        if (name, axis) not in self.known:
+            self.known[name, axis] = self.arrays.from_host(np.ldexp(1.0, exponents))
+        return self.known[name, axis]
 
     def _left(self, name: str, values: Any, first: Any, last: Any) -> Any:
         """The same with zeros in the rows and columns that are left out."""
         if self.without is None or name == "bias":
             return values
-        rows, columns = (self.arrays.from_host(mask) for mask in self.without)
+        rows, columns = (self.arrays.table(mask) for mask in self.without)
         if name in ("a", "out", "c"):
             values = self.arrays.where(rows[first][:, None], 0.0, values)
         return self.arrays.where(columns[last], 0.0, values) if name in ("b", "out", "c") else values
