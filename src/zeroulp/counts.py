@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from zeroulp.exactness import VERIFICATION_MISS
 from zeroulp.probes import Cyclic, probe_named
 
 if TYPE_CHECKING:
@@ -45,8 +46,9 @@ def log_missed(problem: Matmul, probe: str, trials: Sequence[Settings]) -> float
     return sum(_log(1 - own.detection(problem, settings)) for settings in trials)
 
 
-def _log(probability: float) -> float:
-    return math.log(probability) if probability > 0 else -math.inf
+def _log(unseen: float) -> float:
+    """Of the chance that a trial shows no difference, or that its verification misses the one there is."""
+    return min(0.0, math.log(unseen + VERIFICATION_MISS))
 
 
 def counts_for(

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Certificate", "Family", "Lattice", "budget", "certify", "dyadic", "product_lattice"]
 
+VERIFICATION_MISS = 2.0**-60
+"""Largest probability, in one trial, that the verification of a result takes a wrong one for a right one."""
+
 ERROR_PER_ROUNDING = 3
 """In 2**-p of the sum of |terms|: 1 to nearest, 2 in any direction, 3 where groups are aligned and truncated."""
 

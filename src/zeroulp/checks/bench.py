@@ -118,23 +118,13 @@ class Bench:
         problem: What the kernel computes.
         runner: Where it runs.
         seed: The check's seed.
+        judge: Says what results should have been.
         writes: Whether it writes into its last argument.
-        reference: ``"verified"``, or ``"dense"``: every expected result worked out in full on the host.
-        workspace: Bytes that verification may use; default: what suits the place.
     """
 
-    def __init__(
-        self,
-        problem: Matmul,
-        runner: Runner,
-        seed: int,
-        *,
-        writes: bool,
-        reference: str = "verified",
-        workspace: int | None = None,
-    ) -> None:
+    def __init__(self, problem: Matmul, runner: Runner, seed: int, judge: Judge, *, writes: bool) -> None:
         self.problem, self.runner, self.seed, self.writes = problem, runner, seed, writes
-        self._judge = Judge(workspace, reference)
+        self._judge = judge
         self._waited = False
         self.calls = 0
         self.kernel_seconds = 0.0

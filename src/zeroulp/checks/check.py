@@ -6,10 +6,11 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
+from zeroulp.checks.judging import REFERENCES, SMALLEST_WORKSPACE
 from zeroulp.checks.run import Run
 from zeroulp.checks.session import Session
 from zeroulp.draw import check_seed, fresh_seed
-from zeroulp.errors import KernelIncorrectError, UsageError
+from zeroulp.errors import KernelIncorrectError, UnknownNameError, UsageError
 from zeroulp.plan import calls_for, make_plan
 from zeroulp.problem import Matmul
 from zeroulp.report import Report, Verdict
@@ -38,6 +39,8 @@ def check(
     destination_passing: bool = False,
     isolation: str = "none",
     deadline_seconds: float = 60.0,
+    reference: str = "verified",
+    workspace_bytes: int | None = None,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Report:
     """
@@ -64,6 +67,10 @@ def check(
         destination_passing: Whether the kernel writes into a last argument ``out``.
         isolation: ``"none"``, or ``"process"``: a worker that may crash or hang.
         deadline_seconds: Longest time of one call, kept under ``isolation="process"``.
+        reference: How results are judged: ``"verified"``, in O(n^2), where they lie; or ``"dense"``:
+            every expected result is multiplied out in full on the host. Both come to the same.
+        workspace_bytes: Memory that verification may use for itself; default: 256 MiB, or a share of
+            a device's memory.
         progress: Called with (trials done, trials in all, what is next).
 
     Returns:
@@ -113,9 +120,24 @@ def check(
     options: dict[str, Any] = {"p_zero": p_zero, "trials": trials, "probes": named, "repeat": repeat}
     if escape_probability is not None:
         options["escape_probability"] = escape_probability
+    options |= _judging(reference, workspace_bytes)
     run = Run(plan, session.spec, chosen, options, started, progress)
     with contextlib.nullcontext() if session is kernel else session:
         return run.judge_all(session)
+
+
+def _judging(reference: str, workspace_bytes: int | None) -> dict[str, Any]:
+    """How results are judged, as far as it is not as usual."""
+    if reference not in REFERENCES:
+        raise UnknownNameError("reference", reference, REFERENCES)
+    options: dict[str, Any] = {} if reference == REFERENCES[0] else {"reference": reference}
+    if workspace_bytes is None:
+        return options
+    is_whole = isinstance(workspace_bytes, int) and not isinstance(workspace_bytes, bool)
+    if not is_whole or workspace_bytes < SMALLEST_WORKSPACE:
+        what = f"workspace_bytes={workspace_bytes!r} is no size of a workspace"
+        raise UsageError(what, do=f"pass {SMALLEST_WORKSPACE:,} bytes or more, or leave it out")
+    return options | {"workspace_bytes": workspace_bytes}
 
 
 def assert_correct(kernel: Callable[..., Any] | str, problem: Matmul, **options: Any) -> Report:

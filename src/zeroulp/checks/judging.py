@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from zeroulp.formats import Format
     from zeroulp.memory import Region
 
+REFERENCES = ("verified", "dense")
+"""How results are judged: in O(n^2) where they lie, or against what is worked out in full on the host."""
+
+SMALLEST_WORKSPACE = 2**16
+"""Bytes."""
+
 SMALL = 2**22
 """Products m n k up to which NaN, infinities and ordinary numbers are judged in full."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from zeroulp.checks.bench import Bench, Observation, block_size
 from zeroulp.checks.environment import describe_environment
+from zeroulp.checks.judging import REFERENCES, Judge
 from zeroulp.checks.naming import name_difference, name_repetition
 from zeroulp.checks.special import is_special, look_at_special
 from zeroulp.errors import KernelError, KernelRaisedError
@@ -59,7 +60,8 @@ class Run:
         except BaseException:
             session.discard()
             raise
-        bench = Bench(plan.problem, runner, self.seed, writes=self._writes)
+        judge = Judge(self.options.get("workspace_bytes"), self.options.get("reference", REFERENCES[0]))
+        bench = Bench(plan.problem, runner, self.seed, judge, writes=self._writes)
         is_spoiled = False
         try:
             self._trials(bench)

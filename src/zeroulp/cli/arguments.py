@@ -8,6 +8,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zeroulp.checks.judging import REFERENCES
 from zeroulp.errors import UsageError, ZeroulpError
 from zeroulp.problem import LAYOUTS, Matmul
 from zeroulp.problem.contract import CLAUSES
@@ -64,6 +65,14 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--repeat", type=int, metavar="N", help="further calls on one unchanged input (default: 1)")
     group.add_argument("--race-rate", type=float, metavar="P", help="instead: so many that a race of this rate shows")
+
+
+def add_judging_options(parser: argparse.ArgumentParser) -> None:
+    """How results are judged."""
+    group = parser.add_argument_group("judging")
+    text = "verified in O(n^2) where results lie, or dense: multiplied out on the host (default: verified)"
+    group.add_argument("--reference", choices=REFERENCES, default=REFERENCES[0], help=text)
+    group.add_argument("--workspace", type=int, metavar="MIB", help="memory for verification (default: 256 MiB)")
 
 
 def add_shapes_option(parser: argparse.ArgumentParser, *, file: bool = False) -> None:

@@ -22,6 +22,7 @@ def add_command(commands: Any) -> None:
     """Add ``check`` to the command line."""
     parser = commands.add_parser("check", help="tell whether a kernel is correct")
     shared.add_kernel_options(parser)
+    shared.add_judging_options(parser)
     shared.add_problem_options(parser)
     shared.add_plan_options(parser)
     shared.add_shapes_option(parser, file=True)
@@ -77,6 +78,8 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
         "destination_passing": arguments.destination_passing,
         "isolation": arguments.isolate,
         "deadline_seconds": arguments.deadline,
+        "reference": arguments.reference,
+        "workspace_bytes": None if arguments.workspace is None else arguments.workspace << 20,
     }
 
 

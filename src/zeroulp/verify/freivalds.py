@@ -18,13 +18,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.draw import fresh_seed
+from zeroulp.exactness import VERIFICATION_MISS
 
 if TYPE_CHECKING:
     from zeroulp.arrays import Arrays
 
-MISS = 2.0**-60
-"""Largest probability that a wrong product is taken for a right one, in one trial."""
-
+MISS = VERIFICATION_MISS
 _EXACT = 2**53
 _MOST_VECTORS = 16
 
