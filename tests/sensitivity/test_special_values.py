@@ -20,6 +20,12 @@ def clipped(limit):
     return lambda a, b: np.clip(f32(a) @ f32(b), -limit, limit).astype(a.dtype)
 
 
+def clamped_infinity(a, b):
+    infinite = np.isinf(f32(a)).any(axis=1)[:, None] | np.isinf(f32(b)).any(axis=0)
+    out = f32(a) @ f32(b)
+    return np.where(infinite & np.isinf(out), np.clip(out, -65504, 65504), out).astype(a.dtype)
+
+
 def finite_clipped(a, b):
     out = f32(a) @ f32(b)
     return np.where(np.isfinite(out), np.clip(out, -65504, 65504), out).astype(a.dtype)
@@ -68,11 +74,11 @@ def halved_subnormals(a, b):
 CASES = {
     "numbers for NaN": (number_for_nan, {}, "returns numbers where a NaN"),
     "a leak": (leaking, {}, "reach outputs of other rows and columns"),
-    "infinity clamped": (clipped(65504), {}, "clamps at 65504 where the sum is infinite"),
+    "infinity clamped": (clipped(65504), {}, "clamps at 65504 where the sum overflows"),
+    "infinity becomes the largest number": (clamped_infinity, {}, "where the sum is infinite"),
     "an infinity without its sign": (without_sign, {}, "returns an infinity of the wrong sign"),
     "overflow clamped": (finite_clipped, {}, "clamps at 65504 where the sum overflows to infinity"),
     "overflow not clamped": (plain, {"saturate": True}, "where the sum overflows, and saturate=True asks for the largest number"),
-    "overflow clamped low": (clipped(240), {"a": "e4m3"}, "clamps at 240 where the sum overflows"),
     "overflow clamped in 8 bits": (clipped(448), {"a": "e4m3", "saturate": False}, "clamps at 448 where the sum overflows to NaN"),
     "operands flushed": (operands_flushed(2.0**-14), {"subnormals": "preserve"}, "counts subnormal operands as zero"),
     "one operand flushed": (operands_flushed(2.0**-14, "b"), {"subnormals": "preserve"}, "counts subnormal operands as zero"),
@@ -80,6 +86,12 @@ CASES = {
     "subnormals kept": (plain, {"subnormals": "flush"}, "keeps subnormal operands, which subnormals='flush' forbids"),
     "subnormals decoded wrongly": (halved_subnormals, {}, "gets subnormal elements of a wrong"),
 }
+
+
+def test_a_limit_that_ordinary_numbers_meet_too_is_called_a_limit():
+    """240 is no end of the range of e4m3: single products of ordinary numbers are cut off there as well."""
+    report = zeroulp.check(clipped(240), Matmul(9, 8, 17, a="e4m3"), seed=1)
+    assert (report.findings[0].kind, report.findings[0].sentence[:30]) == ("wrong-result", "matmul cuts results off at 240")
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -17,7 +17,7 @@ import numpy as np
 
 from zeroulp.checks.explore import Explorer, case_of
 from zeroulp.checks.poison import differs_by_poison
-from zeroulp.checks.special import is_left_over, is_special, is_subnormal, left_over, special_case
+from zeroulp.checks.special import is_left_over, is_special, left_over, special_case
 from zeroulp.checks.widths import name_beyond_the_bound, name_by_width, wrong_on_ordinary_numbers
 from zeroulp.diagnose import explain, explain_special, fitting_roundings, is_one_of_two_neighbours, whereabouts
 from zeroulp.errors import KernelError
@@ -79,7 +79,7 @@ def name_difference(bench: Bench, trial: Trial, seen: Observation, before: Obser
     if before is not None and _is_stale(seen, before, wrong):
         return _stale(trial, before)
     explorer = Explorer(bench, trial.layouts)
-    ordinary = wrong_on_ordinary_numbers(explorer) if is_subnormal(trial) else None
+    ordinary = wrong_on_ordinary_numbers(explorer) if is_special(trial) else None
     if ordinary is not None:
         case, seen = case_of(bench.problem, ordinary), ordinary
     elif is_special(trial):

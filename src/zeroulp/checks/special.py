@@ -10,7 +10,6 @@ from zeroulp import encoding
 from zeroulp.checks.judging import SMALL, on_host, special_places
 from zeroulp.diagnose import SpecialCase, what_is_seen
 from zeroulp.judge import Matched, differing, same
-from zeroulp.probes.specials import CLAUSE, SUBNORMALS
 from zeroulp.reference import expected_result
 from zeroulp.report import Finding
 
@@ -27,11 +26,6 @@ _STRICTEST = {"nonfinite": "ieee", "subnormals": "preserve"}
 def is_special(trial: Trial) -> bool:
     """Whether it is a trial of special values."""
     return trial.probe == "specials"
-
-
-def is_subnormal(trial: Trial) -> bool:
-    """Whether its operands or results are subnormal, and so at the end of a range."""
-    return is_special(trial) and CLAUSE[str(trial.settings["kind"])] == SUBNORMALS
 
 
 def special_case(problem: Matmul, seen: Observation) -> SpecialCase:

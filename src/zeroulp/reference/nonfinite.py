@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from zeroulp.problem import Matmul
     from zeroulp.reference.expected import Expected
 
-_TILE = 64  # elements
+_TILE = 32  # elements of k: rows of matrix units are read in multiples of as many, or of a divisor
 
 
 def with_nonfinite(problem: Matmul, codes: Mapping[str, Array], expected: Expected) -> Expected:
@@ -70,15 +70,16 @@ def with_nonfinite(problem: Matmul, codes: Mapping[str, Array], expected: Expect
 
 def _in_front_of(special: Array) -> Array:
     """
-    Rows (along the last axis but one) that end less than a tile before a special element, in memory.
+    Rows (along the last axis but one) whose last tile along k reaches as far as a special element, in memory.
 
     Units that read whole tiles read it along with the row's last elements, and multiply it by zero.
     """
     k = special.shape[-1]
+    beyond = -k % _TILE  # elements that the last tile reads beyond the row
     reached = np.zeros(special.shape[:-1], bool)
-    for away in range(1, _TILE // max(1, k) + 2):
-        left = _TILE - (away - 1) * k  # elements of the row `away` further on that are read along
-        if left > 0 and away < special.shape[-2]:
+    for away in range(1, min(special.shape[-2], beyond // max(1, k) + 2)):
+        left = beyond - (away - 1) * k  # of the row `away` further on
+        if left > 0:
             reached[..., :-away] |= special[..., away:, :left].any(axis=-1)
     return reached
 

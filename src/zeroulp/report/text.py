@@ -176,7 +176,7 @@ _SEEN = {
 
 def special_text(report: Report) -> str:
     """What was seen of special values, in a line."""
-    seen = [_SEEN[item] for item in report.special_values.items() if item in _SEEN]
+    seen = [text for item, text in _SEEN.items() if item in report.special_values.items()]
     if seen[:2] == ["NaN propagates", "infinities propagate"]:
         seen[:2] = ["NaN and infinities propagate"]
     return "; ".join(seen)
