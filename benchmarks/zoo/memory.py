@@ -183,6 +183,8 @@ def torn_read():
     models="tile-ai/tilelang#96",
     finding="nondeterministic",
     problem=shape(16, 16, 32),
+    needs=("repeat",),
+    extra={"race_rate": 0.05},
 )
 def race_in_one_call_of_ten():
     """One call in ten reads a row of b from the stage before."""
