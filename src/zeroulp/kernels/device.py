@@ -1,9 +1,9 @@
 """
-Where a kernel finds its operands: in the host's block of memory, or in a copy of it on a device.
+Where a kernel finds its operands: in the host's block of memory, or in one like it on a device.
 
-The copy is laid out like the block, byte for byte. Before a call the regions in use go up,
-afterwards they come down, so that poison, guards and inputs are looked at in one place, on the
-host, wherever the kernel runs.
+The device's block is laid out like the host's, byte for byte. Where it is *resident*, inputs are
+drawn and results verified in it; else the regions in use go up before a call and come down
+afterwards, and everything is looked at on the host.
 """
 
 from __future__ import annotations
