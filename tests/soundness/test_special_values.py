@@ -169,3 +169,14 @@ def test_pytorch_on_the_cpu(a, flush):
 def test_numpy(a):
     for shape in SHAPES:
         accept(lambda x, y: x @ y, Matmul(*shape, a=a, accumulate="any" if a == "float16" else ""))
+
+
+def test_sums_of_which_the_bits_alone_are_promised_may_leave_the_range_of_a_wider_format():
+    """Found by the campaign: float32 sums under accumulate="float64" and 11 bits, which alpha brings back into range."""
+    def kernel(a, b, alpha):
+        with np.errstate(over="ignore"):
+            return np.clip((f32(a) @ f32(b)) , -3.4028235e38, 3.4028235e38) * np.float32(alpha)
+
+    problem = Matmul(9, 8, 51, a="bfloat16", out="float32", accumulate="float64", accumulator_precision=11, alpha=2.0**-6, nonfinite="ignore", saturate=True)
+    for seed in range(3):
+        accept(kernel, problem, seed=seed, probes=None)

@@ -151,6 +151,8 @@ def _reason(problem: Matmul, kind: str) -> str:
     if kind == "overflow":
         if problem.accumulate == "any":
             return "sums may be stored in the output's format (accumulate='any')"
+        if problem.accumulator_precision is not None:
+            return "the contract names the bits of sums and not their range (accumulator_precision)"
         if format_named(problem.accumulate).emax <= problem.out_format.emax + _SPREAD:
             return f"sums in {problem.accumulate} have the same range as {problem.out_format} results"
         if not _overflow(problem):
