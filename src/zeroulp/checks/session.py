@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from zeroulp.checks.footprint import refuse_what_cannot_fit
 from zeroulp.checks.target import can_be_found, spec_of
 from zeroulp.errors import UsageError
 from zeroulp.kernels import load, wrap
@@ -84,6 +85,8 @@ class Session:
             KernelError: If loading it broke.
             MemoryError: If there is not so much memory.
         """
+        if self.spec.device == "cpu":
+            refuse_what_cannot_fit(problem, size_bytes)
         if self.isolation == "process":
             return self._runner_in_worker(problem, size_bytes)
         if self.isolation != "none":
