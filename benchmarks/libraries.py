@@ -41,7 +41,7 @@ def main() -> None:
             cells, what = row(subject, arguments.seeds)
             rows.append(cells)
             notes += [what] if what else []
-    libraries = sorted({subject.library for subject in SUBJECTS if not subject.missing()})
+    libraries = sorted({subject.package for subject in SUBJECTS if not subject.missing()})
     named = ", ".join(f"{name} {importlib.import_module(name).__version__}" for name in libraries)
     notes = [
         f"{named}; four shapes, each in the layouts that the function promises to take (contiguous, and all in turn).",

@@ -33,7 +33,7 @@ class Subject:
     One function of a library under one setting, and the contract that it keeps.
 
     Args:
-        library: The module that must be there, and the framework of the arrays.
+        package: The module that must be there, and the framework of the arrays.
         name: The function.
         setting: In words; empty: as the library comes.
         make: Makes the kernel.
@@ -44,7 +44,7 @@ class Subject:
         defect: Shows, without zeroulp, whether the library has the defect that such a check meets.
     """
 
-    library: str
+    package: str
     name: str
     make: Callable
     problem: dict
@@ -66,7 +66,7 @@ class Subject:
 
     def missing(self):
         """Why it cannot run here; empty if it can."""
-        return "" if importlib.util.find_spec(self.library) else f"{self.library} is not installed"
+        return "" if importlib.util.find_spec(self.package) else f"{self.package} is not installed"
 
     def checks(self, seeds=(1,), shapes=SHAPES):
         """A report for each shape, layout and seed."""
@@ -77,7 +77,7 @@ class Subject:
                     for seed in seeds:
                         problem = zeroulp.Matmul(m, n, k, **self.problem, layouts=layouts)
                         probes = list(self.probes) or None
-                        yield zeroulp.check(kernel, problem, seed=seed, probes=probes, framework=self.library)
+                        yield zeroulp.check(kernel, problem, seed=seed, probes=probes, framework=self.package)
 
     def behaviour(self):
         """
@@ -87,7 +87,7 @@ class Subject:
         """
         a, out = (format_named(self.problem.get(name) or self.problem["a"]) for name in ("a", "out"))
         trials = [make(a, out) for make in BEHAVIOUR.values()]
-        kernel, framework = self.make(), framework_named(self.library)
+        kernel, framework = self.make(), framework_named(self.package)
         with self.within(), np.errstate(all="ignore"):
             called = [
                 None if trial is None else framework.back(kernel(framework.to(trial[0]), framework.to(trial[1]))).copy()
