@@ -59,7 +59,7 @@ class Subject:
         """All of it in one line."""
         formats = " -> ".join(dict.fromkeys((self.problem["a"], self.problem.get("out", self.problem["a"]))))
         clause = f", sums {self.problem['accumulate']}" if "accumulate" in self.problem else ""
-        clause += ", NaN ignored" if "nonfinite" in self.problem else ""
+        clause += f", nonfinite {self.problem['nonfinite']}" if "nonfinite" in self.problem else ""
         probes = f", {', '.join(self.probes)}" if self.probes else ""
         layouts = "" if "any" in self.layouts else f", {' or '.join(self.layouts)} only"
         return f"{self.name}, {formats}{clause}{', ' if self.setting else ''}{self.setting}{layouts}{probes}"
