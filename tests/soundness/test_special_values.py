@@ -180,3 +180,15 @@ def test_sums_of_which_the_bits_alone_are_promised_may_leave_the_range_of_a_wide
     problem = Matmul(9, 8, 51, a="bfloat16", out="float32", accumulate="float64", accumulator_precision=11, alpha=2.0**-6, nonfinite="ignore", saturate=True)
     for seed in range(3):
         accept(kernel, problem, seed=seed, probes=None)
+
+
+def test_sums_in_float64_may_reach_a_16_bit_output_by_way_of_float32():
+    """Found by the campaign: 2^128 in float64 has no place in float32, whatever alpha makes of it afterwards."""
+    def kernel(a, b, alpha):
+        with np.errstate(over="ignore"):
+            single = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32)
+        return (np.clip(single, -3.3895e38, 3.3895e38) * np.float32(alpha)).astype(a.dtype)
+
+    problem = Matmul(9, 8, 51, a="bfloat16", accumulate="float64", alpha=2.0**-6, nonfinite="ignore", saturate=True)
+    for seed in range(3):
+        accept(kernel, problem, seed=seed, probes=None)

@@ -88,7 +88,7 @@ TABLE = 5
 @pytest.mark.parametrize("function", [
     through_numpy, plain, decorated, np.matmul, np.dot, Holder.matmul, Holder().method,
     functools.partial(np.einsum, "ik,kj->ij"), np.vectorize(plain, signature="(m,k),(k,n)->(m,n)"),
-], ids=str)
+], ids=lambda function: getattr(function, "__name__", type(function).__name__))
 def test_numpy_is_what_a_kernel_eats_unless_it_uses_torch(function):
     assert framework_of(function) == "numpy"
 

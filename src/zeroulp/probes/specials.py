@@ -153,7 +153,10 @@ def _reason(problem: Matmul, kind: str) -> str:
             return "sums may be stored in the output's format (accumulate='any')"
         if problem.accumulator_precision is not None:
             return "the contract names the bits of sums and not their range (accumulator_precision)"
-        if format_named(problem.accumulate).emax <= problem.out_format.emax + _SPREAD:
+        narrow = problem.out_format.bits <= 16 and problem.accumulate == "float64"  # by way of float32, perhaps
+        before_alpha = max(0, -dyadic(problem.alpha)[1])
+        sums = format_named("float32" if narrow else problem.accumulate)
+        if sums.emax <= problem.out_format.emax + _SPREAD + before_alpha:
             return f"sums in {problem.accumulate} have the same range as {problem.out_format} results"
         if not _overflow(problem):
             return f"no sum of these operands is far beyond the range of {problem.out_format}"
