@@ -48,7 +48,7 @@ class Bench:
         self.result = arrays.codes(self.product())
         codes = {name: arrays.codes(array) for name, array in self.operands.items()}
         fed = Fed(problem, inputs.family, inputs.trial.certificate, arrays, codes, inputs.scales, inputs.pool)
-        self.verifier = Verifier(fed)
+        self.verifier = Verifier(fed, arrays.workspace)
         assert isinstance(self.verify(), Matched), "the kernel is wrong"
 
     def fill(self) -> None:

@@ -62,6 +62,11 @@ class Part:
         other = self if rows is None else replace(self, start=0, count=len(rows), rows=rows)
         return other if columns is None else replace(other, columns=columns)
 
+    @property
+    def width(self) -> int:
+        """How many columns."""
+        return self.shape[-1] if self.columns is None else len(self.columns)
+
     def numbers(self) -> Any:
         """(count,) numbers of the rows."""
         return self.arrays.arange(self.start, self.start + self.count) if self.rows is None else self.rows
@@ -92,7 +97,7 @@ class Stream:
     def permutation(self, count: int) -> NDArray[np.int64]:
         """A random order of 0 to *count* - 1."""
         high, low = self.words(count).astype(np.uint64), self.words(count).astype(np.uint64)
-        return np.argsort((high << np.uint64(32)) | low, kind="stable")
+        return np.argsort((high << np.uint64(32)) | low)  # numbers of 64 bits: hardly ever are two the same
 
     def chosen(self, probability: float, shape: tuple[int, ...]) -> NDArray[np.bool_]:
         """True with this *probability* (to within 2^-32), independently."""
@@ -110,27 +115,30 @@ class Field:
     def __init__(self, key: int) -> None:
         self._key = key
 
-    def _words(self, part: Part) -> Any:
+    def _places(self, part: Part) -> Any:
+        """Numbers of the words of a part: the first and how many, or whole rows and their width, or an array."""
         width = part.shape[-1]
-        if part.rows is None and part.columns is None:
-            words = part.arrays.words(self._key, part.start * width, part.count * width)
-            return words.reshape(part.count, width)
-        return part.arrays.words_at(self._key, part.numbers()[:, None] * width + part.coordinate(-1))
+        if part.columns is None:
+            return (part.start * width, part.count * width) if part.rows is None else (part.rows, width)
+        return part.numbers()[:, None] * width + part.coordinate(-1)
+
+    def _integers(self, bound: int, part: Part, *, signed: bool) -> Any:
+        drawn = part.arrays.integers(self._key, self._places(part), bound, signed=signed)
+        return drawn.reshape(part.count, part.width)
 
     def below(self, bound: int, part: Part) -> Any:
         """(rows, columns) integers from 0 to *bound* - 1 (bound at most 2^31), uniform to within 2^-32 each."""
-        return part.arrays.below(self._words(part), bound)
+        return self._integers(bound, part, signed=False)
 
     def signed(self, magnitude: int, part: Part) -> Any:
         """(rows, columns) integers from {±1, ..., ±magnitude}, no zero, uniform."""
-        drawn = self.below(2 * magnitude, part)
-        drawn -= magnitude
-        drawn += drawn >= 0
-        return drawn
+        return self._integers(2 * magnitude, part, signed=True)
 
     def chosen(self, probability: float, part: Part) -> Any:
         """(rows, columns): True with this *probability* (to within 2^-32), independently."""
-        return part.arrays.is_below(self._words(part), _threshold(probability))
+        places, arrays = self._places(part), part.arrays
+        words = arrays.integers(self._key, places, 1 << 32)
+        return arrays.is_below(words, _threshold(probability)).reshape(part.count, part.width)
 
 
 def _threshold(probability: float) -> int:

@@ -2,11 +2,52 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from zeroulp.encoding import Array
     from zeroulp.formats import Format
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+
+
+class Fused(Protocol):
+    """
+    What a library does in one pass over memory instead of many: the same bits, sooner.
+
+    Each answers None (or False) where it has no such way, and the plain operations are to be used.
+    """
+
+    def store(self, target: Any, integers: Any, rows: Any, columns: Any) -> bool:
+        """
+        Put integers, multiplied by powers of two, into a stored matrix.
+
+        Args:
+            target: (r, c), of a format with at most 32 bits that is not one of integers.
+            integers: (r, c) int32 of at most 24 bits.
+            rows: (r,) float32 factors; or a number.
+            columns: (c,) float32 factors; or a number.
+        """
+        ...
+
+    def sums(self, codes: Any, format_: Format, vectors: Any, factors: tuple[Any, Any], limit: int | None) -> Any:
+        """
+        A matrix times some vectors, in float64.
+
+        Args:
+            codes: (r, c) encodings.
+            format_: Their format.
+            vectors: (c, v) float64.
+            factors: (r,) and (c,) float64 factors of the elements along rows and columns; or numbers.
+            limit: None, or the largest modulus that an element may have.
+
+        Returns:
+            (r, v) sums, and (r,) whether a row has an element that is no integer or exceeds *limit* (None without).
+        """
+        ...
 
 
 class Arrays(Protocol):
@@ -33,12 +74,34 @@ class Arrays(Protocol):
         """The words at these *indices* (int64)."""
         ...
 
+    def integers(self, key: int, places: Any, bound: int, *, signed: bool = False) -> Any:
+        """
+        Random integers as int32: `below` of the words of a stream.
+
+        Args:
+            key: Of the stream.
+            places: (first, count) of consecutive words; or (rows, width): those of whole rows, by their numbers
+                (int64); or an array of their indices (int64).
+            bound: They are less than that; 2^32 for the words themselves.
+            signed: From {±1, ..., ±bound/2} instead, for an even *bound*.
+        """
+        ...
+
     def below(self, words: Any, bound: int) -> Any:
         """floor(word * bound / 2^32) as int32, for a *bound* up to 2^31."""
         ...
 
     def is_below(self, words: Any, threshold: int) -> Any:
         """Whether each word, as an unsigned number, is less than *threshold*."""
+        ...
+
+    @property
+    def fused(self) -> Fused | None:
+        """What it does in one pass; None: nothing."""
+        ...
+
+    def spread(self, work: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
+        """What *work* makes of each item; at once, where that is faster."""
         ...
 
     def from_host(self, array: Array) -> Any:
@@ -59,6 +122,14 @@ class Arrays(Protocol):
 
     def where(self, condition: Any, one: Any, other: Any) -> Any:
         """Elements of *one* where *condition*, of *other* elsewhere."""
+        ...
+
+    def columns(self, array: Any, numbers: Any) -> Any:
+        """Some columns of a matrix, by their *numbers* (int64)."""
+        ...
+
+    def block_rows(self, width: int) -> int:
+        """How many rows of this *width* to work on at a time where memory does not matter."""
         ...
 
     def cast(self, array: Any, dtype: str) -> Any:
@@ -86,8 +157,8 @@ class Arrays(Protocol):
         """
         ...
 
-    def zeros(self, shape: tuple[int, ...]) -> Any:
-        """float64 zeros."""
+    def zeros(self, shape: tuple[int, ...], dtype: str = "float64") -> Any:
+        """Zeros."""
         ...
 
     def fast_dtype(self, bound: int) -> str:
@@ -134,3 +205,11 @@ class Arrays(Protocol):
     def checksum(self, raw: Any) -> int:
         """A number of 64 bits made of bytes and their places."""
         ...
+
+
+def indices_of(places: Any, arrays: Arrays) -> Any:
+    """Indices of the words of whole rows, as (rows, width); those of an array as they are."""
+    if not isinstance(places, tuple):
+        return places
+    rows, width = places
+    return rows[:, None] * width + arrays.arange(0, width)[None, :]

@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zeroulp import encoding
+from zeroulp.arrays.base import indices_of
+from zeroulp.arrays.threads import spread
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from numpy.typing import NDArray
 
+    from zeroulp.arrays.base import Found, Item
     from zeroulp.encoding import Array
     from zeroulp.formats import Format
 
@@ -24,7 +29,8 @@ class Host:
     name = "numpy"
     keeps_subnormals = False
     workspace = 1 << 28
-    block_elements = 1 << 19
+    block_elements = 1 << 16
+    fused = None
 
     def words(self, key: int, first: int, count: int) -> NDArray[np.uint32]:
         """Words of a stream; see `Arrays`."""
@@ -43,8 +49,22 @@ class Host:
         shift = (indices & 1).astype(np.uint64) * np.uint64(32)
         return np.asarray((mixed >> shift).astype(np.uint32))
 
+    def integers(self, key: int, places: Any, bound: int, *, signed: bool = False) -> NDArray[np.int32]:
+        """Random integers; see `Arrays`."""
+        if isinstance(places, tuple) and not isinstance(places[0], np.ndarray):
+            words = self.words(key, *places)
+        else:
+            words = self.words_at(key, indices_of(places, self))
+        drawn = self.below(words, bound)
+        if signed:
+            drawn -= bound // 2
+            drawn += drawn >= 0
+        return drawn
+
     def below(self, words: Array, bound: int) -> NDArray[np.int32]:
         """The high half of a product; see `Arrays`."""
+        if bound == 1 << 32:
+            return np.asarray(words.view(np.int32))
         if bound & (bound - 1) == 0:
             drawn = words >> np.uint32(32 - bound.bit_length() + 1) if bound > 1 else np.zeros_like(words)
             return np.asarray(drawn.view(np.int32))
@@ -52,7 +72,11 @@ class Host:
 
     def is_below(self, words: Array, threshold: int) -> NDArray[np.bool_]:
         """An unsigned comparison; see `Arrays`."""
-        return np.asarray(words < np.uint32(threshold))
+        return np.asarray(words.view(np.uint32) < np.uint32(threshold))
+
+    def spread(self, work: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
+        """On all cores."""
+        return spread(work, items)
 
     def from_host(self, array: Array) -> Array:
         """It is one."""
@@ -74,6 +98,14 @@ class Host:
         """A choice, element by element."""
         return np.asarray(np.where(condition, one, other))
 
+    def columns(self, array: Array, numbers: Array) -> Array:
+        """A selection."""
+        return np.asarray(np.take(array, numbers, axis=1))
+
+    def block_rows(self, width: int) -> int:
+        """As many as make a block."""
+        return max(1, self.block_elements // max(1, width))
+
     def cast(self, array: Array, dtype: str) -> Array:
         """A conversion, where it is not that dtype already."""
         converted: Array = array.astype(dtype, copy=False)
@@ -94,9 +126,9 @@ class Host:
             values = values.astype(np.float32)
         return encoding.bits_of(values.astype(encoding.storage_dtype(format_)))
 
-    def zeros(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    def zeros(self, shape: tuple[int, ...], dtype: str = "float64") -> Array:
         """Zeros."""
-        return np.zeros(shape)
+        return np.zeros(shape, dtype)
 
     def fast_dtype(self, bound: int) -> str:
         """float32 up to 2^24."""

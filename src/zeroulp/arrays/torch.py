@@ -8,16 +8,22 @@ unsigned types. Only bits and equality are asked of them.
 from __future__ import annotations
 
 import collections
+import functools
 import importlib
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
 
+from zeroulp.arrays.base import indices_of
 from zeroulp.encoding import storage_dtype
 from zeroulp.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from zeroulp.arrays.base import Found, Item
+    from zeroulp.arrays.fused import Triton
     from zeroulp.encoding import Array
     from zeroulp.formats import Format
 
@@ -25,6 +31,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _SHIFTS = (30, 27, 31)
 _SHARE = 32  # of a device's memory, for verification
+_BLOCK = 7  # a block of elements takes so many bits less than the workspace
 _TABLES = 48  # vectors that are kept
 _CARRIERS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 
@@ -38,7 +45,6 @@ class Torch:
     """
 
     name = "torch"
-    block_elements = 1 << 23
 
     def __init__(self, device: Any) -> None:
         self._torch = importlib.import_module("torch")
@@ -47,17 +53,56 @@ class Torch:
         self.workspace = 1 << 28
         if device.type == "cuda":
             self.workspace = max(self.workspace, self._torch.cuda.get_device_properties(device).total_memory // _SHARE)
+        self.block_elements = self.workspace >> _BLOCK
         self._tables: collections.OrderedDict[int, tuple[Array, Any]] = collections.OrderedDict()
+
+    @functools.cached_property
+    def fused(self) -> Triton | None:
+        """With Triton, where it is installed and works on this device."""
+        found: Triton | None = importlib.import_module("zeroulp.arrays.fused").triton_on(self)
+        return found
+
+    def spread(self, work: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
+        """One after the other: the device does each on all its cores."""
+        return [work(item) for item in items]
+
+    def integers(self, key: int, places: Any, bound: int, *, signed: bool = False) -> Any:
+        """Random integers; see `Arrays`."""
+        fused = self.fused
+        drawn = None if fused is None else fused.integers(key, places, bound, signed=signed)
+        return self.integers_plainly(key, places, bound, signed=signed) if drawn is None else drawn
+
+    def integers_plainly(self, key: int, places: Any, bound: int, *, signed: bool = False) -> Any:
+        """The same by PyTorch's own operations."""
+        if isinstance(places, tuple) and isinstance(places[0], int):
+            words = self._words(key, *places)
+        else:
+            words = self._words_at(key, indices_of(places, self))
+        drawn = self.below(words, bound)
+        if signed:
+            drawn -= bound // 2
+            drawn += drawn >= 0
+        return drawn
 
     def words(self, key: int, first: int, count: int) -> Any:
         """Words of a stream; see `Arrays`."""
+        fused = self.fused
+        found = None if fused is None else fused.integers(key, (first, count), 1 << 32)
+        return self._words(key, first, count) if found is None else found
+
+    def words_at(self, key: int, indices: Any) -> Any:
+        """Words of a stream anywhere; see `Arrays`."""
+        fused = self.fused
+        found = None if fused is None else fused.integers(key, indices, 1 << 32)
+        return self._words_at(key, indices) if found is None else found
+
+    def _words(self, key: int, first: int, count: int) -> Any:
         start, stop = first // 2, (first + count + 1) // 2
         mixed = self._mixed(key, self.arange(start + 1, stop + 1))
         odd = first - 2 * start
         return mixed.view(self._torch.int32)[odd : odd + count]
 
-    def words_at(self, key: int, indices: Any) -> Any:
-        """Words of a stream anywhere; see `Arrays`."""
+    def _words_at(self, key: int, indices: Any) -> Any:
         mixed = self._mixed(key, (indices >> 1) + 1)
         return (mixed >> ((indices & 1) * 32)).to(self._torch.int32)
 
@@ -73,6 +118,8 @@ class Torch:
 
     def below(self, words: Any, bound: int) -> Any:
         """The high half of a product; see `Arrays`."""
+        if bound == 1 << 32:
+            return words
         if bound & (bound - 1) == 0:
             if bound == 1:
                 return self._torch.zeros_like(words)
@@ -116,6 +163,14 @@ class Torch:
         """A choice, element by element."""
         return self._torch.where(condition, one, other)
 
+    def columns(self, array: Any, numbers: Any) -> Any:
+        """A selection."""
+        return array.index_select(1, numbers)
+
+    def block_rows(self, width: int) -> int:
+        """As many as there are: each operation is a launch."""
+        return max(1, (1 << 40) // max(1, width))
+
     def cast(self, array: Any, dtype: str) -> Any:
         """A conversion."""
         return array.to(getattr(self._torch, dtype))
@@ -134,9 +189,9 @@ class Torch:
             values = values.to(self._torch.float32)
         return self.codes(values.to(getattr(self._torch, storage_dtype(format_).name)))
 
-    def zeros(self, shape: tuple[int, ...]) -> Any:
+    def zeros(self, shape: tuple[int, ...], dtype: str = "float64") -> Any:
         """Zeros."""
-        return self._torch.zeros(shape, dtype=self._torch.float64, device=self.device)
+        return self._torch.zeros(shape, dtype=getattr(self._torch, dtype), device=self.device)
 
     def fast_dtype(self, bound: int) -> str:
         """Always float64: products in float32 may be something less (TF32), by a setting."""
@@ -180,14 +235,21 @@ class Torch:
         dense = raw if raw.numel() > 1 and raw.is_contiguous() else self.copy(raw)
         raw = dense.reshape(-1).view(self._torch.uint8)
         whole = raw.numel() // 8 * 8
-        total, summed = int.from_bytes(bytes(raw[whole:].tolist()), "little"), self.arange(0, 1)
+        rest = int.from_bytes(bytes(raw[whole:].tolist()), "little") if whole < raw.numel() else 0
         aligned = raw[:whole].clone() if raw.data_ptr() % 8 else raw[:whole]
-        words = aligned.view(self._torch.int64)
+        words, fused = aligned.view(self._torch.int64), self.fused
+        summed = None if fused is None else fused.weighted_sum(words)
+        summed = self.weighted_sum(words) if summed is None else summed
+        return (rest + int(summed) * _GOLDEN) % 2**64
+
+    def weighted_sum(self, words: Any) -> Any:
+        """The sum of odd multiples of int64 words, modulo 2^64, by PyTorch's own operations."""
+        summed = self.arange(0, 1)
         for low in range(0, words.numel(), self.block_elements):
             part = words[low : low + self.block_elements]
             weights = self.arange(low, low + part.numel()).mul_(2).add_(1)
             summed += weights.mul_(part).sum()
-        return (total + int(summed) * _GOLDEN) % 2**64
+        return summed
 
 
 def _signed(number: int, bits: int = 64) -> int:

@@ -52,8 +52,7 @@ def a_few_changed(
     if not len(places):
         return ()
     rows, columns = _rows_of(places, shape), places[:, -1]
-    drawn = elements[name](Part.whole(shape).at(rows))
-    values = drawn[np.arange(len(rows)), columns].tolist()
+    values = elements[name](Part.whole(shape).at(rows, columns)).diagonal().tolist()
     found = [(tuple(place), value) for place, value in zip(places.tolist(), values, strict=True) if value]
     inner = [(place, value) for place, value in found if not _is_sampled(place, shape)] or found
     own = len(shape) - 3 - axis_of_k(problem, name)  # the axis beside k: changes along it do not meet in one output

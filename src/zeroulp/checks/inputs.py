@@ -19,7 +19,7 @@ from zeroulp import encoding
 from zeroulp.arrays import HOST
 from zeroulp.checks.change import a_few_changed
 from zeroulp.draw import Part, Seed
-from zeroulp.probes import Overlaid, draw_scales, elements_of, family_of, pool_of, probe_named
+from zeroulp.probes import Overlaid, draw_scales, elements_of, family_of, looked_up, pool_of, probe_named
 from zeroulp.problem import LAYOUTS
 from zeroulp.reference import Expected, bounded_result, expected_result, with_nonfinite, with_subnormals
 
@@ -128,18 +128,43 @@ class Inputs:
         """
         for name, target in targets.items():
             elements, shape = self.elements(name), self.shape(name)
-            flushed = self._may_be_flushed(name) and not arrays.keeps_subnormals
-            for index, start, stop in blocks_of(shape, arrays.block_elements):
-                part = Part.whole(shape, arrays).between(start, stop)
-                place = target[index]
-                if flushed:
-                    codes = self._encoded(name, elements(part), part)
-                    arrays.codes(place)[...] = arrays.from_host(codes).reshape(place.shape)
-                else:
-                    arrays.store(place, self._values(name, elements(part), part).reshape(place.shape))
+            whole = Part.whole(shape, arrays)
+            put = functools.partial(self._put, name, target, elements, whole)
+            arrays.spread(put, blocks_of(shape, arrays.block_elements))
         for name in ("a", "b"):
             for place, code in self.special(name):
                 arrays.put(targets[name], place, code)
+
+    def _put(self, name: str, target: Any, elements: Elements, whole: Part, block: tuple[Any, int, int]) -> None:
+        """Draw one block of an operand."""
+        index, start, stop = block
+        part, place = whole.between(start, stop), target[index]
+        arrays, integers = part.arrays, elements(part)
+        if self._may_be_flushed(name) and not arrays.keeps_subnormals:
+            codes = self._encoded(name, integers, part)
+            arrays.codes(place)[...] = arrays.from_host(codes).reshape(place.shape)
+        elif not self._is_stored_at_once(name, place, integers, part):
+            arrays.store(place, self._values(name, integers, part).reshape(place.shape))
+
+    def _is_stored_at_once(self, name: str, place: Any, integers: Any, part: Part) -> bool:
+        """Whether the library had one operation for it."""
+        arrays, exponent = part.arrays, self.family.lattices()[name].exponent
+        simple = self._is_narrow(name) and not self._format(name).is_integer
+        if arrays.fused is None or not simple or self._negative_zeros(name, integers, part) is not None:
+            return False
+        rows: Any = 1.0
+        columns: Any = 2.0**exponent
+        if self.scales is not None and not self._repeats:
+            first, last = self._powers(name, "float32")
+            columns = arrays.table(last)
+            rows = 1.0 if first is None else looked_up(first, part, -2)
+        return arrays.fused.store(place, integers, rows, columns)
+
+    def _is_narrow(self, name: str) -> bool:
+        """Whether float32 holds the elements, and scales them without rounding."""
+        lattice = self.family.lattices()[name]
+        reach = abs(lattice.exponent) + self.family.spreads()[name]
+        return lattice.magnitude <= 2**24 and reach < _FAR and self._format(name).bits <= 32
 
     def special(self, name: str) -> list[tuple[tuple[int, ...], int]]:
         """Places of NaN and infinities, and the encodings that stand there."""
@@ -186,9 +211,7 @@ class Inputs:
         lattice, arrays = self.family.lattices()[name], part.arrays
         if format_.is_integer:
             return integers << lattice.exponent
-        reach = abs(lattice.exponent) + self.family.spreads()[name]
-        narrow = lattice.magnitude <= 2**24 and reach < _FAR and format_.bits <= 32
-        dtype = "float32" if narrow else "float64"
+        dtype = "float32" if self._is_narrow(name) else "float64"
         values = arrays.cast(integers, dtype)
         negative = self._negative_zeros(name, integers, part)
         if negative is not None:
@@ -196,8 +219,8 @@ class Inputs:
         if self.scales is None or self._repeats:
             return values * 2.0**lattice.exponent if lattice.exponent else values
         first, last = self._powers(name, dtype)
-        values = values * arrays.table(last)[part.coordinate(-1)]
-        return values if first is None else values * arrays.table(first)[part.coordinate(-2)]
+        values = values * looked_up(last, part, -1)
+        return values if first is None else values * looked_up(first, part, -2)
 
     @functools.cached_property
     def _known_powers(self) -> dict[tuple[str, str], tuple[Array | None, Array]]:
@@ -294,7 +317,7 @@ def blocks_of(shape: Shape, most: int) -> Iterator[tuple[tuple[Any, ...], int, i
     """
     rows = math.prod(shape[:-1])
     if math.prod(shape) <= most or len(shape) == 1 or not rows:
-        yield (..., ), 0, rows
+        yield (...,), 0, rows
         return
     entry, inner = math.prod(shape[1:]), math.prod(shape[1:-1])
     if len(shape) > 2 and entry > most:

@@ -33,7 +33,7 @@ SMALL = 2**22
 """Products m n k up to which NaN, infinities and ordinary numbers are judged in full."""
 
 _FEWEST, _MOST = 16, 128  # rows and columns of a result that are judged by a bound, if it is larger
-_SAMPLED = 2**19  # elements of a that they take
+_SAMPLED = 2**17  # elements of a that they take
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,7 @@ class Judge:
         format_ = inputs.problem.out_format
         return judge(on_host(codes, format_), inputs.expected, format_) if found is None else found
 
-    def _without_the_whole(
-        self, inputs: Inputs, block: Any, operands: Sequence[Region], codes: Any
-    ) -> Outcome | None:
+    def _without_the_whole(self, inputs: Inputs, block: Any, operands: Sequence[Region], codes: Any) -> Outcome | None:
         problem, trial = inputs.problem, inputs.trial
         arrays = arrays_of(block)
         is_small = problem.output.size * problem.k <= SMALL

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zeroulp.plan import Trial
     from zeroulp.problem import Matmul
 
-_SAMPLE = 16  # rows and columns looked at in a large problem
+_SAMPLE = 8  # rows and columns looked at in a large problem
 _STRICTEST = {"nonfinite": "ieee", "subnormals": "preserve"}
 
 

@@ -118,7 +118,7 @@ class Host:
     """
 
     def __init__(self, block: Array) -> None:
-        self._block = block
+        self.block = block
 
     @property
     def resident(self) -> Any:
@@ -155,7 +155,7 @@ class Host:
 
     def view(self, region: Region) -> Array:
         """The region's array, which shares memory with the block."""
-        array: Array = memory.view(self._block, region)
+        array: Array = memory.view(self.block, region)
         return array
 
     def spoil(self, size_bytes: int, code: int, width: int) -> None:

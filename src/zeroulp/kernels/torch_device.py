@@ -201,6 +201,8 @@ class TorchDevice:
 
     def _do(self, work: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
         """Work on the device, in the stream's order; errors that come up now are those of the kernel before."""
+        if self._current_stream() == self._stream and self._torch.cuda.current_device() == self._device.index:
+            return call_guarded(work, *arguments, **keywords)
         with self.active():
             return call_guarded(work, *arguments, **keywords)
 

@@ -7,7 +7,7 @@ One file per probe; importing this package fills the table. ``base`` says what a
 
 from zeroulp.probes import binary, cancel, cover, fractional, halves, one_hot, real, signed, sparse, specials, wide
 from zeroulp.probes.base import TABLE, Cyclic, Options, Overlaid, Partial, Probe, probe_named
-from zeroulp.probes.places import axis_of_k, draw_all, elements_of
+from zeroulp.probes.places import axis_of_k, draw_all, elements_of, looked_up
 from zeroulp.probes.pool import Pool, pool_of
 from zeroulp.probes.scaling import Scales, draw_scales, family_of
 
@@ -30,6 +30,7 @@ __all__ = [
     "family_of",
     "fractional",
     "halves",
+    "looked_up",
     "one_hot",
     "pool_of",
     "probe_named",

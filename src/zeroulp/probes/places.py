@@ -51,6 +51,11 @@ def draw_all(
 def looked_up(table: Array, part: Part, axis: int) -> Any:
     """Entries of a host's *table* for the place of each element along *axis*; broadcastable to (rows, columns)."""
     there = part.arrays.table(table)
+    if axis == -1:
+        return (there if part.columns is None else there[part.columns])[None, :]
+    low = part.start % max(1, part.shape[-2])
+    if part.rows is None and low + part.count <= part.shape[-2]:
+        return there[low : low + part.count][:, None]
     return there[part.coordinate(axis)]
 
 

@@ -61,7 +61,7 @@ class Wide:
             return [self._settings(problem, "a", options, full=False, alike=True)]
         plain = [self._settings(problem, side, options, full=False) for side in ("a", "b")]
         found = [self._pooled(problem, self._scaled(problem, settings, options)) for settings in plain]
-        alike = self._settings(problem, "a", options, full=False, alike=True)
+        alike = self._pooled(problem, self._settings(problem, "a", options, full=False, alike=True))
         full = [
             self._pooled(problem, self._scaled(problem, self._settings(problem, side, options, full=True), options))
             for side, format_, own in zip("ab", (problem.a_format, problem.b_format), found, strict=True)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from zeroulp.memory import Region
 
 
+SMALL_BYTES = 2**20
+"""Blocks up to here stay on the host, also for a kernel of a device: it takes less time to look at them there."""
+
 _LATEST = 2  # results that can be recalled in any case: the last one, and that of the call before
 
 
@@ -107,7 +110,7 @@ class Executor:
 
     def _find_resident(self, shared: str | None) -> Any:
         """The device's block, if inputs and results are to stay there."""
-        if shared is None:
+        if shared is None or (not shared and len(self._host.block) <= SMALL_BYTES):
             return None
         if shared:
             try:
@@ -160,4 +163,3 @@ class Executor:
     def versions(self) -> dict[str, str]:
         """Versions of the framework, and of the device if there is one."""
         return {**versions(self._kernel.framework), **self._device.versions()}
-

@@ -32,7 +32,7 @@ from zeroulp.kernels.frameworks import device_named
 from zeroulp.kernels.load import is_library
 from zeroulp.kernels.python import printable
 from zeroulp.problem.layout import Layout
-from zeroulp.runner.base import Call, map_memory
+from zeroulp.runner.base import SMALL_BYTES, Call, map_memory
 from zeroulp.runner.messages import Channel, call_to_data
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def _landing(problem: Matmul, size_bytes: int) -> tuple[Region, int]:
 
 def _on_device(spec: KernelSpec, block: Array) -> tuple[Device | None, str | None]:
     """A block on the kernel's device, and the words by which a worker finds it; None where there is none to share."""
-    if spec.device == "cpu" or is_library(spec.target):
+    if spec.device == "cpu" or is_library(spec.target) or len(block) <= SMALL_BYTES:
         return None, None
     try:
         device = device_named(spec.device, spec.framework, block)

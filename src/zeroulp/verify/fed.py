@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from zeroulp.formats import Format
     from zeroulp.problem import Matmul
 
+_FEW = 16  # vectors: more are a product
 _SIGNIFICAND, _FAR = 24, 120  # of float32: bits, and binary places from one
 
 
@@ -138,6 +139,91 @@ class Fed:
         values = values * self._powers(name, -1, -(columns + exponent))[last]
         return values if rows is None else values * self._powers(name, -2, -rows)[first][:, None]
 
+    def sums(
+        self,
+        name: str,
+        codes: Any,
+        vectors: Any,
+        *,
+        rows: Any = None,
+        columns: Any = None,
+        flipped: bool = False,
+        limit: int | None = None,
+        most: int = 2**62,
+    ) -> tuple[Any, Any]:
+        """
+        A matrix in quanta times some vectors, in float64.
+
+        Args:
+            name: Which one: ``"a"``, ``"b"``, ``"c"`` or ``"out"``.
+            codes: (r, c) encodings of it, as `matrix` gives them.
+            vectors: (c, v) float64; (r, v) if flipped.
+            rows: Which rows of it these are, where nothing is left out; None: all.
+            columns: Which columns; likewise.
+            flipped: Whether it is the transposed matrix that is multiplied.
+            limit: None, or the largest modulus that an element may have.
+            most: Elements that may be worked on at a time.
+
+        Returns:
+            (r, v) sums, or (c, v); and, for each of them, whether an element of that row (or column) is
+            no whole number of quanta, or more than *limit* of them, or no number at all; None without a limit.
+
+        Exactness:
+            Where sums of moduli stay below 2^53 quanta and nothing is off. Powers of two multiply
+            elements or vectors and sums, whichever is less work: either way nothing rounds.
+        """
+        exponent, format_ = self._lattice(name)
+        along_rows, along_columns = self._exponents(name)
+        down: Any = 1.0
+        across: Any = 2.0**-exponent
+        if along_rows is not None:
+            down = self._powers(name, -2, -along_rows)
+            down = down if rows is None else down[rows]
+        if along_columns is not None:
+            across = self._powers(name, -1, -(along_columns + exponent))
+            across = across if columns is None else across[columns]
+        if flipped:
+            codes, down, across = codes.swapaxes(0, 1), across, down
+        if self.without is None and self.arrays.fused is not None and vectors.shape[-1] <= _FEW:
+            found = self.arrays.fused.sums(codes, format_, vectors, (down, across), limit)
+            if found is not None:
+                return found[0], found[1]
+        return self._sums_of_blocks(name, codes, vectors, (down, across), flipped=flipped, limit=limit, most=most)
+
+    def _sums_of_blocks(
+        self,
+        name: str,
+        codes: Any,
+        vectors: Any,
+        factors: tuple[Any, Any],
+        *,
+        flipped: bool,
+        limit: int | None,
+        most: int,
+    ) -> tuple[Any, Any]:
+        arrays, (down, across), scan = self.arrays, factors, limit is not None
+        format_ = self._lattice(name)[1]
+        count, width = codes.shape
+        weights = vectors if scan else vectors * (across if isinstance(across, float) else across[:, None])
+        summed = arrays.zeros((count, vectors.shape[-1]))
+        off = arrays.zeros((count,)) if scan else None
+
+        def add(low: int) -> None:
+            some = slice(low, min(low + step, count))
+            first, last = (slice(None), some) if flipped else (some, slice(None))
+            values = self._left(name, arrays.values(codes[some], format_), first, last, flipped=flipped)
+            own = down if isinstance(down, float) else down[some][:, None]
+            if off is None:
+                summed[some] = arrays.matmul(values, weights) * own
+                return
+            values = _times(_times(values, across), own)
+            off[some] = ~((values == values.round()) & (abs(values) <= limit)).all(-1)
+            summed[some] = arrays.matmul(values, weights)
+
+        step = max(1, min(most, arrays.block_elements) // max(1, width))
+        arrays.spread(add, range(0, count, step))
+        return summed, None if off is None else off != 0
+
     @property
     def is_near_one(self) -> bool:
         """Whether float32 holds all results that have at most 24 bits, and scales them without rounding."""
@@ -159,11 +245,13 @@ class Fed:
             self.known[name, axis] = self.arrays.from_host(np.ldexp(1.0, exponents))
         return self.known[name, axis]
 
-    def _left(self, name: str, values: Any, first: Any, last: Any) -> Any:
-        """The same with zeros in the rows and columns that are left out."""
+    def _left(self, name: str, values: Any, first: Any, last: Any, *, flipped: bool = False) -> Any:
+        """The same with zeros in the rows and columns that are left out; *flipped*: of the transposed matrix."""
         if self.without is None or name == "bias":
             return values
         rows, columns = (self.arrays.table(mask) for mask in self.without)
+        if flipped:
+            return self._left(name, values.swapaxes(0, 1), first, last).swapaxes(0, 1)
         if name in ("a", "out", "c"):
             values = self.arrays.where(rows[first][:, None], 0.0, values)
         return self.arrays.where(columns[last], 0.0, values) if name in ("b", "out", "c") else values
@@ -183,3 +271,8 @@ class Fed:
         if name == "b":
             return -scales.inner, scales.columns
         return (None if name == "bias" else scales.rows), scales.columns
+
+
+def _times(values: Any, factors: Any) -> Any:
+    """The same where there is nothing to multiply by."""
+    return values if isinstance(factors, float) and factors == 1 else values * factors

@@ -1,0 +1,52 @@
+"""Work on the blocks of an array, on all cores that this process may use: numpy lets go of Python's lock."""
+
+from __future__ import annotations
+
+import functools
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_MOST = 16
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+
+
+def spread(work: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
+    """
+    What *work* makes of each item, in their order.
+
+    Args:
+        work: A function that many threads may call at once.
+        items: What it is called with.
+    """
+
+    def quietly(item: Item) -> Found:
+        with np.errstate(invalid="ignore", over="ignore"):  # a wrong result may hold anything
+            return work(item)
+
+    todo = list(items)
+    if len(todo) < 2 or _cores() < 2:
+        return [quietly(item) for item in todo]
+    return list(_pool(os.getpid()).map(quietly, todo))
+
+
+def _cores() -> int:
+    try:
+        count = len(os.sched_getaffinity(0))
+    except AttributeError:
+        count = os.cpu_count() or 1
+    return min(count, _MOST)
+
+
+@functools.lru_cache(maxsize=1)
+def _pool(process: int) -> ThreadPoolExecutor:
+    """The threads of this *process*: a fork has none of them."""
+    del process
+    return ThreadPoolExecutor(_cores(), thread_name_prefix="zeroulp")

@@ -1,0 +1,164 @@
+"""
+Results that round: the exact product by a fast way, verified, rounded once, compared position by position.
+
+Nobody's product is believed: it is put to Freivalds' test before it counts, and one that fails is
+multiplied out in integers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zeroulp.judge import Tally, differing
+from zeroulp.reference import expected_of_total, plain_product
+from zeroulp.verify.freivalds import draw_vectors
+from zeroulp.verify.pooled import groups_of, rounded
+
+if TYPE_CHECKING:
+    from zeroulp.verify.fed import Repeated
+    from zeroulp.verify.matrix import Matrix, Share
+
+
+class Factor:
+    """
+    Some columns of b, and what it takes to verify products with them.
+
+    Args:
+        matrix: The operands.
+        columns: Which of them.
+    """
+
+    def __init__(self, matrix: Matrix, columns: Share) -> None:
+        self._matrix, self._arrays = matrix, matrix.arrays
+        self._dtype = self._arrays.fast_dtype(matrix.fed.largest_product)
+        self._b = matrix.elements("b", None, columns.index, self._dtype)
+        size = matrix.size_for(len(columns.numbers))
+        assert size is not None, "it is less than for all columns"
+        self._vectors = draw_vectors(self._arrays, len(columns.numbers), size)
+        self._image = matrix.sums("b", self._vectors, columns=columns.index)[0]
+
+    def times(self, rows: Share) -> Any:
+        """The product with some rows of a, in quanta, in a dtype that holds it; it is right."""
+        product = self._product(rows)
+        wide = self._arrays.cast(product, "float64")
+        exact = self._matrix.sums("a", self._image, rows.index)[0]
+        if self._arrays.equal(self._arrays.matmul(wide, self._vectors), exact):
+            return product
+        factors = (self._arrays.to_host(factor).astype(np.int64) for factor in (self._a(rows), self._b))
+        return self._arrays.from_host(plain_product(*factors).astype(np.float64))
+
+    def moduli(self, rows: Share) -> Any:
+        """Sums of the moduli of products."""
+        return self._arrays.matmul(abs(self._a(rows)), abs(self._b))
+
+    def _product(self, rows: Share) -> Any:
+        """By a fast way, which has yet to be verified."""
+        b = self._b
+        if self._matrix.fed.family.terms == 1:
+            a = self._a(rows)
+            if int((a != 0).sum(-1).max()) <= 1:
+                return a.sum(-1)[:, None] * b[abs(a).argmax(-1)]
+            if int((b != 0).sum(0).max()) <= 1:
+                return self._arrays.columns(a, abs(b).argmax(0)) * b.sum(0)[None, :]
+        if self._dtype == "float64":
+            return self._matrix.sums("a", b, rows.index)[0]
+        return self._arrays.matmul(self._a(rows), b)
+
+    def _a(self, rows: Share) -> Any:
+        return self._matrix.elements("a", rows.index, None, self._dtype)
+
+
+def compare(matrix: Matrix, tally: Tally, rows: Any, columns: Any) -> None:
+    """Work out the exact result at these rows and columns, and compare every position."""
+    for across in matrix.shares(columns):
+        factor = Factor(matrix, across)
+        for down in matrix.shares(rows):
+            if matrix.fed.family.beyond and tally.is_wrong:
+                return  # enough is known: the whole reference will say
+            product = factor.times(down)
+            wrong = _other_rows(matrix, product, down, across)
+            if len(wrong):
+                here = matrix.share(down.numbers[wrong])
+                chosen = product[matrix.share(wrong).index]
+                moduli = factor.moduli(here) if matrix.problem.signed_zero == "strict" else None
+                _tell(matrix, tally, (chosen, moduli), here, across)
+
+
+def other_than_pooled(matrix: Matrix, pool: Repeated) -> Any:
+    """Numbers of the rows whose bits are not those that follow from the distinct columns of b."""
+    m, n, arrays, fed = matrix.problem.m, matrix.problem.n, matrix.arrays, matrix.fed
+    if not matrix.converts or matrix.has_epilogue:
+        return np.arange(m)
+    groups = groups_of(pool, fed.scales, fed.certificate.quantum_exponent)
+    factor, format_ = Factor(matrix, matrix.share(pool.members)), matrix.problem.out_format
+    found = []
+    size = max(1, matrix.most // (2 * matrix.problem.k + 2 * n + len(groups.member)))
+    for low in range(0, m, size):
+        down = matrix.share(np.arange(low, min(low + size, m)))
+        product = _scalable(matrix, factor.times(down))
+
+        def expected(part: Share, some: slice, product: Any = product) -> Any:
+            total = product[some]
+            powers, _ = fed.powers(part.index, slice(0, n), _dtype(total))
+            return rounded(total, groups, powers, arrays, format_)
+
+        found.append(low + _differing(matrix, expected, down, matrix.share(np.arange(n))))
+    return np.concatenate(found) if found else np.empty(0, np.int64)
+
+
+def _other_rows(matrix: Matrix, product: Any, down: Share, across: Share) -> Any:
+    """Which of the rows have other bits than the library's conversion of the exact result gives."""
+    if not matrix.converts:
+        return np.arange(len(down.numbers))
+
+    def expected(part: Share, some: slice) -> Any:
+        total = _scalable(matrix, matrix.total(product[some], part, across))
+        row, column = matrix.fed.powers(part.index, across.index, _dtype(total))
+        return matrix.arrays.encoded(total * column if row is None else total * column * row, matrix.problem.out_format)
+
+    return _differing(matrix, expected, down, across)
+
+
+def _differing(matrix: Matrix, expected: Any, down: Share, across: Share) -> Any:
+    """Places within *down* of the rows whose encodings are not the expected ones, nor zeros where those are zeros."""
+    arrays, format_, count = matrix.arrays, matrix.problem.out_format, len(down.numbers)
+    out = matrix.codes["out"]
+
+    def wrong(low: int) -> Any:
+        high = min(low + step, count)
+        part = matrix.within(down, low, high)
+        wanted, actual = expected(part, slice(low, high)), out[part.index][:, across.index]
+        if arrays.equal(wanted, actual):
+            return np.empty(0, np.int64)
+        values = (arrays.values(codes, format_) for codes in (wanted, actual))
+        return low + np.flatnonzero(arrays.to_host(next(values) != next(values)).any(-1))
+
+    step = arrays.block_rows(len(across.numbers))
+    return np.concatenate([np.empty(0, np.int64), *arrays.spread(wrong, range(0, count, step))])
+
+
+def _tell(matrix: Matrix, tally: Tally, sums: tuple[Any, Any], down: Share, across: Share) -> None:
+    """Compare with the reference's own rounding, and say what differs."""
+    problem, fed, arrays, (product, moduli) = matrix.problem, matrix.fed, matrix.arrays, sums
+    exact = arrays.to_host(matrix.total(product, down, across)).astype(np.int64)
+    if moduli is not None:
+        moduli = arrays.to_host(matrix.total(moduli, down, across, moduli=True)).astype(np.int64)
+    exponents = fed.exponent_of(down.numbers, across.numbers)
+    wanted = expected_of_total(problem, fed.family, fed.certificate, exact, exponents, moduli=moduli)
+    codes = arrays.to_host(matrix.codes["out"][down.index][:, across.index]).view(wanted.codes.dtype)
+    wrong = differing(codes, wanted, problem.out_format)
+    if wrong.any():
+        i, j = np.nonzero(wrong)
+        lead = tuple(np.full(len(i), axis) for axis in matrix.entry)
+        tally.add((*lead, down.numbers[i], across.numbers[j]), codes[i, j], wanted.codes[i, j])
+
+
+def _scalable(matrix: Matrix, total: Any) -> Any:
+    """In a dtype that can be multiplied by the powers of two of the results."""
+    return total if matrix.fed.is_near_one else matrix.arrays.cast(total, "float64")
+
+
+def _dtype(array: Any) -> str:
+    return str(array.dtype).rpartition(".")[2]
