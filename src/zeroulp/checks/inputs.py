@@ -19,7 +19,7 @@ from zeroulp import encoding
 from zeroulp.arrays import HOST
 from zeroulp.checks.change import a_few_changed
 from zeroulp.draw import Part, Seed
-from zeroulp.probes import Overlaid, draw_scales, elements_of, family_of, pool_of, probe_named
+from zeroulp.probes import draw_scales, elements_of, family_of, overlaid, pool_of, probe_named
 from zeroulp.problem import LAYOUTS
 from zeroulp.reference import Expected, bounded_result, expected_result, with_nonfinite, with_subnormals
 
@@ -70,7 +70,7 @@ class Inputs:
     @property
     def overlaid(self) -> bool:
         """Whether some elements are no numbers of a lattice."""
-        return isinstance(probe_named(self.trial.probe), Overlaid)
+        return overlaid(probe_named(self.trial.probe)) is not None
 
     @property
     def source(self) -> Seed:
@@ -146,8 +146,8 @@ class Inputs:
 
     def special(self, name: str) -> list[tuple[tuple[int, ...], int]]:
         """Places of NaN and infinities, and the encodings that stand there."""
-        probe = probe_named(self.trial.probe)
-        if not isinstance(probe, Overlaid):
+        probe = overlaid(probe_named(self.trial.probe))
+        if probe is None:
             return []
         return probe.overlay(self.problem, self.trial.settings, self.source, name, self.shape(name))
 
@@ -177,8 +177,8 @@ class Inputs:
 
     def _negative_zeros(self, name: str, integers: Any, part: Part) -> Any:
         """Where zeros have a minus sign; None: nowhere."""
-        probe = probe_named(self.trial.probe)
-        if not isinstance(probe, Overlaid) or not self._format(name).has_negative_zero:
+        probe = overlaid(probe_named(self.trial.probe))
+        if probe is None or not self._format(name).has_negative_zero:
             return None
         signs = probe.signs_of_zeros(self.trial.settings, self.source, name)
         return None if signs is None else (integers == 0) & signs.chosen(1 / 2, part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from zeroulp.errors import UnknownNameError
@@ -116,6 +117,18 @@ def register(probe: _P) -> _P:
     """Class decorator: put an instance into the table."""
     TABLE[probe.name] = probe()
     return probe
+
+
+@cache  # to ask a protocol takes as long as drawing a small matrix
+def overlaid(probe: Probe) -> Overlaid | None:
+    """The probe, if it replaces some elements by special ones."""
+    return probe if isinstance(probe, Overlaid) else None
+
+
+@cache
+def cyclic(probe: Probe) -> Cyclic | None:
+    """The probe, if its trials see a fault together."""
+    return probe if isinstance(probe, Cyclic) else None
 
 
 def probe_named(name: str) -> Probe:

@@ -99,8 +99,8 @@ def family_of(problem: Matmul, probe: str, settings: Settings) -> Family:
 
 def with_spreads(family: Family, settings: Settings) -> Family:
     """The family scaled as the settings say."""
-    rows, columns, inner = (int(settings.get(axis, 0)) for axis in _AXES)
-    return replace(family, rows=rows, columns=columns, inner=inner)
+    spreads = {axis: int(settings[axis]) for axis in _AXES if settings.get(axis)}
+    return replace(family, **spreads) if spreads else family
 
 
 def widest(

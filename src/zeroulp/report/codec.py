@@ -69,10 +69,10 @@ def _finding_to_dict(finding: Finding) -> dict[str, Any]:
 
 
 def _trial_to_dict(trial: TrialRecord) -> dict[str, Any]:
-    certificate = asdict(trial.certificate)
+    certificate = dict(vars(trial.certificate))
     for name in ("budget", "largest_sum"):
         certificate[name] = str(certificate[name])
-    return {**asdict(trial), "certificate": certificate, "outcome": _outcome_to_dict(trial.outcome)}
+    return {**vars(trial), "certificate": certificate, "outcome": _outcome_to_dict(trial.outcome)}
 
 
 def _outcome_to_dict(outcome: Outcome | None) -> dict[str, Any] | None:
