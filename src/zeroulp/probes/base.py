@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from zeroulp.errors import UnknownNameError
 
@@ -120,15 +120,18 @@ def register(probe: _P) -> _P:
 
 
 @cache  # to ask a protocol takes as long as drawing a small matrix
+def _is_one(kind: type, protocol: Any) -> bool:
+    return issubclass(kind, protocol)
+
+
 def overlaid(probe: Probe) -> Overlaid | None:
     """The probe, if it replaces some elements by special ones."""
-    return probe if isinstance(probe, Overlaid) else None
+    return cast("Overlaid", probe) if _is_one(type(probe), Overlaid) else None
 
 
-@cache
 def cyclic(probe: Probe) -> Cyclic | None:
     """The probe, if its trials see a fault together."""
-    return probe if isinstance(probe, Cyclic) else None
+    return cast("Cyclic", probe) if _is_one(type(probe), Cyclic) else None
 
 
 def probe_named(name: str) -> Probe:

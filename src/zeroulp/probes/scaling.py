@@ -99,8 +99,8 @@ def family_of(problem: Matmul, probe: str, settings: Settings) -> Family:
 
 def with_spreads(family: Family, settings: Settings) -> Family:
     """The family scaled as the settings say."""
-    spreads = {axis: int(settings[axis]) for axis in _AXES if settings.get(axis)}
-    return replace(family, **spreads) if spreads else family
+    rows, columns, inner = (int(settings.get(axis, 0)) for axis in _AXES)
+    return replace(family, rows=rows, columns=columns, inner=inner) if rows or columns or inner else family
 
 
 def widest(
