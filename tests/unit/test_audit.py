@@ -87,7 +87,7 @@ def test_a_part_is_encoded_as_the_whole_is(problem):
         inputs = draw_inputs(problem, trial, 2**64 - 3)
         entry = tuple(int(random.integers(extent)) for extent in problem.batch)
         rows, columns = (np.unique(random.integers(0, extent, 7)) for extent in (problem.m, problem.n))
-        codes = inputs.codes_of_part(entry, rows, columns, inputs.part(entry, rows, columns)[1])
+        codes = inputs.codes_of_part(entry, rows, columns)
         for operand in problem.operands:
             whole = np.broadcast_to(inputs.codes[operand.name], operand.shape)
             down, across = inputs.own_axes(operand.name, rows, columns)
