@@ -248,7 +248,7 @@ class Inputs:
     def codes_of_part(
         self, entry: tuple[int, ...], rows: Array, columns: Array, drawn: Mapping[str, Array] | None = None
     ) -> dict[str, Array]:
-        """Encodings of the operands of that smaller problem (*drawn*, if they are), by integer arithmetic on the host."""
+        """Encodings of the operands of that smaller problem (*drawn*, if they are), by integers on the host."""
         drawn = self.part(entry, rows, columns)[1] if drawn is None else drawn
         encoded = {}
         for operand in self.problem.operands:
