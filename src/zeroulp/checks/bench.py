@@ -124,7 +124,7 @@ class Bench:
 
     def __init__(self, problem: Matmul, runner: Runner, seed: int, judge: Judge, *, writes: bool) -> None:
         self.problem, self.runner, self.seed, self.writes = problem, runner, seed, writes
-        self.judge = judge
+        self._judge = judge
         self._waited = False
         self.calls = 0
         self.kernel_seconds = 0.0
@@ -297,7 +297,7 @@ class Bench:
 
     def _judged(self, seen: Observation, codes: Any, operands: list[Region]) -> Outcome:
         """What every correct kernel returns, compared with what this one did."""
-        return self.judge.outcome(seen.inputs, self.runner.block, operands, codes)
+        return self._judge.outcome(seen.inputs, self.runner.block, operands, codes)
 
     def _wait(
         self, trial: Trial, seen: Observation, returned: Returned, operands: list[Region], output: Region

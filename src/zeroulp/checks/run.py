@@ -47,6 +47,7 @@ class Run:
     records: list[TrialRecord] = field(default_factory=list)
     compared: NDArray[np.bool_] | bool = False
     special_values: dict[str, str] = field(default_factory=dict)
+    audit: Audit | None = None
 
     def judge_all(self, session: Session) -> Report:
         """Run the trials, say what came of it. A kernel that broke, or may have spoiled memory, is loaded anew."""
@@ -62,8 +63,9 @@ class Run:
         except BaseException:
             session.discard()
             raise
-        audit = Audit([trial.index for trial in plan.trials])
-        judge = Judge(self.options.get("workspace_bytes"), self.options.get("reference", REFERENCES[0]), audit)
+        self.audit = Audit([trial.index for trial in plan.trials])
+        reference = self.options.get("reference", REFERENCES[0])
+        judge = Judge(self.options.get("workspace_bytes"), reference, self.audit)
         bench = Bench(plan.problem, runner, self.seed, judge, writes=self._writes)
         is_spoiled = False
         try:
@@ -197,7 +199,7 @@ class Run:
             skipped=plan.skipped,
             coverage=self.coverage,
             special_values=self.special_values,
-            audited=bench.judge.audit.audited if bench and bench.judge.audit else None,
+            audited=self.audit.audited if self.audit else None,
             calls=bench.calls if bench else 0,
             escape_probability=plan.escape_probability if verdict is Verdict.CORRECT else 1.0,
             wished=plan.wished,
