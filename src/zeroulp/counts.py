@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from zeroulp.exactness import VERIFICATION_MISS
-from zeroulp.probes import Cyclic, probe_named
+from zeroulp.probes import cyclic, probe_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,8 +41,9 @@ def log_missed(problem: Matmul, probe: str, trials: Sequence[Settings]) -> float
         trials: Settings of its trials.
     """
     own = probe_named(probe)
-    if isinstance(own, Cyclic):
-        return _log(own.missed(problem, trials))
+    together = cyclic(own)
+    if together is not None:
+        return _log(together.missed(problem, trials))
     return sum(_log(1 - own.detection(problem, settings)) for settings in trials)
 
 
@@ -108,7 +109,7 @@ class _Search:
     def _logarithm(self, name: str, old: int, new: int) -> float:
         """Of the chance that *new* trials of a probe miss a fault; what *old* of them miss is known."""
         own = self.variants[name]
-        if isinstance(probe_named(name), Cyclic):
+        if cyclic(probe_named(name)) is not None:
             return log_missed(self.problem, name, [own[i % len(own)] for i in range(new)])
         known = self.logarithms[name] if old else 0.0
         return known + sum(self._of_one(name, i % len(own)) for i in range(old, new))
@@ -133,7 +134,7 @@ class _Search:
 
     def _steps(self, name: str) -> list[tuple[float, str, int]]:
         """What can be added of a probe: (by how much the logarithm falls per call, name, trials)."""
-        cycle = len(self.variants[name]) // 2 if isinstance(probe_named(name), Cyclic) else 0
+        cycle = len(self.variants[name]) // 2 if cyclic(probe_named(name)) is not None else 0
         found = []
         for count in (cycle, 2 * cycle) if cycle else (1,):
             if count <= self.room:

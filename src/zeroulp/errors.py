@@ -14,6 +14,7 @@ The exception tree: one small class per kind of trouble, data first, text last.
         KernelCrashedError    its process died
         KernelTimedOutError   it ran past the deadline
         KernelResultError     it returned no array
+      AuditFailedError        a device's arithmetic cannot be believed     exit 3
       KernelIncorrectError    raised by ``assert_correct``; an AssertionError too
 
 Every message answers four questions: what was wrong, where, why, and what to do.
@@ -131,6 +132,12 @@ class KernelResultError(KernelError):
     """The kernel returned something that is no array."""
 
     code = "no-array"
+
+
+class AuditFailedError(ZeroulpError):
+    """The host finds on a device what neither was to be drawn there nor is a kernel's fault."""
+
+    code = "audit"
 
 
 class KernelIncorrectError(ZeroulpError, AssertionError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import sys
@@ -125,14 +126,66 @@ def test_requests_that_make_no_sense(command, words, message):
 
 
 def test_cost_prints_its_table(command):
-    ran = command("bench", "cost", "--sizes", "16x17x18", "8x8x8:bf16", "--repeats", 1)
+    ran = command("bench", "cost", "--tables", "check", "--sizes", "16x17x18", "8x8x8:bf16", "--repeats", 1)
     assert (ran.status, ran.err) == (0, "")
     assert "16 x 17 x 18" in ran.out
     assert "bfloat16" in ran.out
-    assert "\ncommand: zeroulp bench cost --sizes 16x17x18 8x8x8:bf16 --repeats 1\n" in ran.out
+    assert "\ncommand: zeroulp bench cost --tables check --sizes 16x17x18 8x8x8:bf16 --repeats 1\n" in ran.out
     refused = command("bench", "cost", "--sizes", "16x17")
     assert (refused.status, refused.out) == (2, "")
     assert "'16x17' is not like 512x512x4096:float16" in refused.err
+
+
+def test_cost_writes_both_tables_and_the_growth_to_a_file(command, tmp_path, monkeypatch):
+    file = tmp_path / "cost.txt"
+    words = ["--sizes", "16x16x16", "--verify-sizes", "64", "32", "--probes", "signed", "wide", "--repeats", 1, "--output", file]
+    ran = command("bench", "cost", *words)
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out == file.read_text()
+    rows = [re.split(r"  +", line) for line in ran.out.splitlines()]
+    assert [row[:3] for row in rows if row[0] in ("32^3", "64^3")] == [
+        [f"{n}^3", "float16", probe] for n in (32, 64) for probe in ("signed", "wide")]
+    grown = [row for row in rows if row[:1] == ["float16"]]
+    assert [row[1:4] for row in grown] == [[what, "32", "64"] for what in ("FP32 on CPU", "verify signed", "verify wide")]
+    verified = {row[2]: [float(r[5]) for r in rows if r[:1] in (["32^3"], ["64^3"]) and r[2] == row[2]] for row in rows if row[0] == "32^3"}
+    for row in grown[1:]:
+        small, large = verified[row[1].removeprefix("verify ")]
+        assert float(row[5]) == float(row[4]) == pytest.approx(math.log2(large / small), abs=0.3)
+    monkeypatch.setattr(console.time, "monotonic", iter(range(0, 10**6, 31)).__next__)
+    lines = command("bench", "cost", *words).err.splitlines()
+    assert lines[-1].startswith("verification: 3 of 4, about ")
+    assert lines[-1].endswith("; now 64^3 float16 wide")
+    refused = command("bench", "cost", "--output", tmp_path / "none" / "x.txt")
+    assert refused.status == 2
+    assert "cannot be written" in refused.err
+
+
+def test_an_interrupted_cost_keeps_what_was_measured(command, tmp_path, monkeypatch):
+    import zeroulp
+
+    original = zeroulp.check
+
+    def check(kernel, problem, **options):
+        if problem.m == 9:
+            raise KeyboardInterrupt
+        return original(kernel, problem, **options)
+
+    monkeypatch.setattr(zeroulp, "check", check)
+    file = tmp_path / "cost.txt"
+    ran = command("bench", "cost", "--sizes", "8x8x8", "9x9x9", "--repeats", 1, "--output", file)
+    assert ran.status == 130
+    assert "\n8 x 8 x 8 " in file.read_text()
+    assert "\nINTERRUPTED by KeyboardInterrupt: what is missing was not measured.\n" in file.read_text()
+    assert "9 x 9 x 9" not in file.read_text()
+
+
+def test_growth_is_an_exponent(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    from verification import growth
+
+    assert growth({8192: 64.0, 1024: 1.0, 4096: 16.0}) == pytest.approx((2.0, 2.0))
+    assert growth({1024: 1.0, 2048: 16.0, 4096: 16.0}) == pytest.approx((2.0, 2.0))
+    assert growth({1024: 1.0, 2048: 1.0, 4096: 1.0, 8192: 8.0}) == pytest.approx((0.9, 1.0))
 
 
 def test_help_needs_no_benchmarks_and_names_them(command):
@@ -165,7 +218,7 @@ def test_without_a_checkout_the_message_says_how_to_get_one(command, monkeypatch
 
 def test_the_command_leaves_the_interpreter_as_it_was(command):
     argv, path = list(sys.argv), list(sys.path)
-    command("bench", "cost", "--sizes", "8x8x8", "--repeats", 1)
+    command("bench", "cost", "--tables", "check", "--sizes", "8x8x8", "--repeats", 1)
     assert (sys.argv, sys.path) == (argv, path)
 
 

@@ -243,6 +243,42 @@ def test_an_interrupt_in_the_middle_loses_nothing(kernel_file, tmp_path, number)
     assert len({line["seed"] for line in lines}) == 1
 
 
+def said_of(lines):
+    """What the file says of each shape, but for times and the machine."""
+    return [{name: part for name, part in line.items() if name not in ("seconds", "environment")} for line in lines[1:]]
+
+
+@pytest.mark.parametrize("isolation", ["process", "none"])
+def test_a_grid_that_is_interrupted_again_and_again_comes_to_what_it_comes_to_at_once(kernel_file, tmp_path, isolation):
+    """Ctrl-C, a kill, a write that was cut at any byte: nothing is lost, nothing is there twice, all bits are the same."""
+    once, file = tmp_path / "once.jsonl", tmp_path / "grid.jsonl"
+    target = kernel_file(SLOW.replace("0.05", "0.02").replace("return (a", "a, b = a[:, :8], b[:8]\n        return (a"))
+    words = ("--trials", 2, "--seed", 7, "--isolate", isolation)
+    process = start(target, once, *words)
+    process.communicate(timeout=120)
+    assert process.returncode == 1  # the products beyond k = 8 are missing
+    for number, count in ((signal.SIGINT, 3), (signal.SIGKILL, 7), (signal.SIGINT, 11), (signal.SIGKILL, 16)):
+        process = start(target, file, *words)
+        wait_for_lines(process, file, count)
+        process.send_signal(number)
+        process.communicate(timeout=30)
+        assert process.returncode == (130 if number == signal.SIGINT else -number)
+        if number == signal.SIGKILL:
+            whole = file.read_bytes()
+            last = whole.rstrip(b"\n").rpartition(b"\n")[2]
+            file.write_bytes(whole[: len(whole) - 1 - (count * 7919) % len(last)])
+        else:
+            lines_of(file)  # each is whole
+    process = start(target, file, *words)
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (1, "")
+    assert out.startswith("INCORRECT  at 9 of 27 shapes; the first is 4x4x9: ")
+    found, wanted = lines_of(file), lines_of(once)
+    assert sizes(found) == sizes(wanted) == [(m, n, k) for m in (4, 8, 9) for n in (4, 8, 9) for k in (4, 8, 9)]
+    assert said_of(found) == said_of(wanted)
+    assert not list(tmp_path.glob(".*"))
+
+
 @pytest.mark.parametrize(("words", "message"), [
     ((), "zeroulp: interrupted; 1 of 8 shapes were done; --json FILE would have kept them\n"),
     (("--json", "-"), "zeroulp: interrupted; 1 of 8 shapes are done and printed\n"),

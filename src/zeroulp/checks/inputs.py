@@ -19,7 +19,7 @@ from zeroulp import encoding
 from zeroulp.arrays import HOST
 from zeroulp.checks.change import a_few_changed
 from zeroulp.draw import Part, Seed
-from zeroulp.probes import Overlaid, draw_scales, elements_of, family_of, looked_up, pool_of, probe_named
+from zeroulp.probes import draw_scales, elements_of, family_of, looked_up, overlaid, pool_of, probe_named
 from zeroulp.problem import LAYOUTS
 from zeroulp.reference import Expected, bounded_result, expected_result, with_nonfinite, with_subnormals
 
@@ -70,7 +70,7 @@ class Inputs:
     @property
     def overlaid(self) -> bool:
         """Whether some elements are no numbers of a lattice."""
-        return isinstance(probe_named(self.trial.probe), Overlaid)
+        return overlaid(probe_named(self.trial.probe)) is not None
 
     @property
     def source(self) -> Seed:
@@ -80,8 +80,11 @@ class Inputs:
 
     def shape(self, name: str) -> Shape:
         """The shape that is drawn: an axis of stride 0 has extent 1."""
-        full = next(operand.shape for operand in self.problem.operands if operand.name == name)
+        full = self._full(name)
         return (1, *full[1:]) if LAYOUTS[self.trial.layouts[name]].broadcast and full[0] else full
+
+    def _full(self, name: str) -> Shape:
+        return next(operand.shape for operand in self.problem.operands if operand.name == name)
 
     def elements(self, name: str) -> Elements:
         """How its elements, in quanta, follow from their places."""
@@ -168,8 +171,8 @@ class Inputs:
 
     def special(self, name: str) -> list[tuple[tuple[int, ...], int]]:
         """Places of NaN and infinities, and the encodings that stand there."""
-        probe = probe_named(self.trial.probe)
-        if not isinstance(probe, Overlaid):
+        probe = overlaid(probe_named(self.trial.probe))
+        if probe is None:
             return []
         return probe.overlay(self.problem, self.trial.settings, self.source, name, self.shape(name))
 
@@ -199,8 +202,8 @@ class Inputs:
 
     def _negative_zeros(self, name: str, integers: Any, part: Part) -> Any:
         """Where zeros have a minus sign; None: nowhere."""
-        probe = probe_named(self.trial.probe)
-        if not isinstance(probe, Overlaid) or not self._format(name).has_negative_zero:
+        probe = overlaid(probe_named(self.trial.probe))
+        if probe is None or not self._format(name).has_negative_zero:
             return None
         signs = probe.signs_of_zeros(self.trial.settings, self.source, name)
         return None if signs is None else (integers == 0) & signs.chosen(1 / 2, part)
@@ -256,21 +259,50 @@ class Inputs:
         A smaller problem: some rows of a, and of the result, and some columns of b, in one entry of the batch.
 
         Returns:
-            The problem, and its operands in quanta. Not for operands with an axis of stride 0.
+            The problem, and its operands in quanta.
         """
         problem = self.problem
         drawn = {}
         for operand in problem.operands:
-            name, shape = operand.name, self.shape(operand.name)
-            own = {"a": (rows, None), "b": (None, columns), "c": (rows, columns), "bias": (None, columns)}[name]
-            swapped = (name == "a" and problem.transpose_a) or (name == "b" and problem.transpose_b)
-            down, across = own[::-1] if swapped else own
-            first = int(np.ravel_multi_index(entry, shape[:-2])) * shape[-2] if len(shape) > 2 else 0
-            count = shape[-2] if len(shape) > 1 else 1
-            part = Part.whole(shape).at(first + (np.arange(count) if down is None else down), across)
-            found = np.asarray(self.elements(name)(part))
-            drawn[name] = found[0] if name == "bias" else found
+            found = np.asarray(self.elements(operand.name)(self._part(operand.name, entry, rows, columns)))
+            drawn[operand.name] = found[0] if operand.name == "bias" else found
         return problem.replace(m=len(rows), n=len(columns), batch=()), drawn
+
+    def codes_of_part(
+        self, entry: tuple[int, ...], rows: Array, columns: Array, drawn: Mapping[str, Array] | None = None
+    ) -> dict[str, Array]:
+        """Encodings of the operands of that smaller problem (*drawn*, if they are), by integers on the host."""
+        drawn = self.part(entry, rows, columns)[1] if drawn is None else drawn
+        encoded = {}
+        for operand in self.problem.operands:
+            name, shape = operand.name, self.shape(operand.name)
+            part = self._part(name, entry, rows, columns)
+            integers = drawn[name][None, :] if name == "bias" else drawn[name]
+            codes = np.array(self._encoded(name, integers, part))
+            across = part.coordinate(-1)[0]
+            for place, code in self.special(name) if name in ("a", "b") else ():
+                row = int(np.ravel_multi_index(place[:-1], shape[:-1]))
+                codes[np.ix_(part.numbers() == row, across == place[-1])] = code
+            encoded[name] = codes[0] if name == "bias" else codes
+        return encoded
+
+    def own_axes(self, name: str, rows: Array, columns: Array) -> tuple[Array | None, Array | None]:
+        """Which of an operand's last two axes, as it is stored, have these rows or columns; None: all of it."""
+        own = {"a": (rows, None), "b": (None, columns), "c": (rows, columns), "bias": (None, columns)}[name]
+        swapped = (name == "a" and self.problem.transpose_a) or (name == "b" and self.problem.transpose_b)
+        return own[::-1] if swapped else own
+
+    def _part(self, name: str, entry: tuple[int, ...], rows: Array, columns: Array) -> Part:
+        """What these rows and columns take of an operand; an axis of stride 0 is one element, again and again."""
+        full, shape = self._full(name), self.shape(name)
+        down, across = self.own_axes(name, rows, columns)
+        across = np.arange(full[-1]) if across is None else across
+        if len(full) == 1:
+            return Part.whole(shape).at(np.zeros(1, np.int64), np.minimum(across, shape[-1] - 1))
+        down = np.arange(full[-2]) if down is None else down
+        at = tuple(np.minimum(entry, np.array(shape[:-2], np.int64) - 1).tolist())
+        first = int(np.ravel_multi_index(at, shape[:-2])) * shape[-2] if at else 0
+        return Part.whole(shape).at(first + np.minimum(down, shape[-2] - 1), across)
 
     @functools.cached_property
     def codes(self) -> Mapping[str, Array]:

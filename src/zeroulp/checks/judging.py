@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zeroulp import encoding, memory
-from zeroulp.arrays import arrays_of
+from zeroulp.arrays import HOST, arrays_of
+from zeroulp.checks.audit import Audit, some_of
 from zeroulp.judge import Differs, Matched, Outcome, judge
 from zeroulp.probes import axis_of_k
 from zeroulp.problem import LAYOUTS
@@ -16,8 +17,9 @@ from zeroulp.reference import bounded_result
 from zeroulp.verify import Fed, Verifier, reaches_as_it_should
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from zeroulp.arrays import Arrays
     from zeroulp.checks.inputs import Inputs
     from zeroulp.encoding import Array
     from zeroulp.formats import Format
@@ -33,7 +35,7 @@ SMALL = 2**22
 """Products m n k up to which NaN, infinities and ordinary numbers are judged in full."""
 
 _FEWEST, _MOST = 16, 128  # rows and columns of a result that are judged by a bound, if it is larger
-_SAMPLED = 2**17  # elements of a that they take
+_SAMPLED = 2**15  # elements of a that they take
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,12 @@ class Judge:
     Args:
         workspace: Bytes that verification may use; None: as many as the library of the arrays suggests.
         reference: ``"verified"``, or ``"dense"``: every result is worked out in full on the host.
+        audit: Looks at some of it on the host, where a device judges; None: nobody does.
     """
 
     workspace: int | None
     reference: str
+    audit: Audit | None = None
 
     def outcome(self, inputs: Inputs, block: Any, operands: Sequence[Region], codes: Any) -> Outcome:
         """
@@ -58,19 +62,27 @@ class Judge:
             block: Where they lie.
             operands: Their regions.
             codes: Encodings of the result, in the block's library.
-        """
-        found = None if self.reference == "dense" else self._without_the_whole(inputs, block, operands, codes)
-        format_ = inputs.problem.out_format
-        return judge(on_host(codes, format_), inputs.expected, format_) if found is None else found
 
-    def _without_the_whole(self, inputs: Inputs, block: Any, operands: Sequence[Region], codes: Any) -> Outcome | None:
+        Raises:
+            AuditFailedError: If the host finds that a device's word is not to be believed.
+        """
+        arrays, format_ = arrays_of(block), inputs.problem.out_format
+        views = {region.name: arrays.codes(memory.view(block, region)) for region in operands}
+        found = None if self.reference == "dense" else self._without_the_whole(inputs, arrays, views, codes)
+        if found is None:
+            found = judge(on_host(codes, format_), inputs.expected, format_)
+        if self.audit is None or arrays is HOST:
+            return found
+        return self.audit.confirmed(inputs, arrays, views, codes, found)
+
+    def _without_the_whole(
+        self, inputs: Inputs, arrays: Arrays, views: Mapping[str, Any], codes: Any
+    ) -> Outcome | None:
         problem, trial = inputs.problem, inputs.trial
-        arrays = arrays_of(block)
         is_small = problem.output.size * problem.k <= SMALL
         repeats = any(LAYOUTS[trial.layouts[operand.name]].broadcast for operand in problem.operands)
         if inputs.family.bounded:
             return None if is_small or repeats else _of_a_sample(inputs, codes)
-        views = {region.name: arrays.codes(memory.view(block, region)) for region in operands}
         pool = None if trial.based_on is not None or repeats else inputs.pool
         fed = Fed(problem, inputs.family, trial.certificate, arrays, views, inputs.scales, pool)
         places = special_places(inputs)
@@ -113,7 +125,7 @@ def _of_a_sample(inputs: Inputs, codes: Any) -> Outcome:
     generator = np.random.default_rng(inputs.seed)
     entry = tuple(int(generator.integers(extent)) for extent in problem.batch)
     count = max(_FEWEST, min(_MOST, _SAMPLED // max(1, problem.k)))
-    chosen = [_spread(generator, extent, count) for extent in (problem.m, problem.n)]
+    chosen = [some_of(generator, extent, count) for extent in (problem.m, problem.n)]
     smaller, integers = inputs.part(entry, *chosen)
     expected = bounded_result(smaller, inputs.family, inputs.trial.certificate, integers)
     arrays = arrays_of(codes)
@@ -128,9 +140,3 @@ def _of_a_sample(inputs: Inputs, codes: Any) -> Outcome:
     assert isinstance(outcome, Differs)
     first, low, high = (place(index) for index in (outcome.first, outcome.low, outcome.high))
     return replace(outcome, first=first, low=low, high=high, elements=problem.output.size)
-
-
-def _spread(generator: np.random.Generator, extent: int, count: int) -> Array:
-    """Some numbers below *extent*, the first and the last among them, in order."""
-    inner = generator.choice(extent, min(extent, count), replace=False)
-    return np.unique([0, extent - 1, *inner]).astype(np.int64)

@@ -6,12 +6,13 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from zeroulp.checks.audit import Audit
 from zeroulp.checks.bench import Bench, Observation, block_size
 from zeroulp.checks.environment import describe_environment
 from zeroulp.checks.judging import REFERENCES, Judge
 from zeroulp.checks.naming import name_difference, name_repetition
 from zeroulp.checks.special import is_special, look_at_special
-from zeroulp.errors import KernelError, KernelRaisedError
+from zeroulp.errors import AuditFailedError, KernelError, KernelRaisedError
 from zeroulp.judge import Differs
 from zeroulp.kernels.load import is_library
 from zeroulp.report import Finding, Report, TrialRecord, Verdict
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 
 _NEEDS_NO_NAME = {"aliased-output", "late-result"}  # the wrong values are a consequence
+_OTHER_DEVICE = "check the same seed on another device, or with the kernel's arrays on the CPU"
 _SPOILS_MEMORY = {"out-of-bounds-write"}
 
 
@@ -45,6 +47,7 @@ class Run:
     records: list[TrialRecord] = field(default_factory=list)
     compared: NDArray[np.bool_] | bool = False
     special_values: dict[str, str] = field(default_factory=dict)
+    audit: Audit | None = None
 
     def judge_all(self, session: Session) -> Report:
         """Run the trials, say what came of it. A kernel that broke, or may have spoiled memory, is loaded anew."""
@@ -60,12 +63,18 @@ class Run:
         except BaseException:
             session.discard()
             raise
-        judge = Judge(self.options.get("workspace_bytes"), self.options.get("reference", REFERENCES[0]))
+        self.audit = Audit([trial.index for trial in plan.trials])
+        reference = self.options.get("reference", REFERENCES[0])
+        judge = Judge(self.options.get("workspace_bytes"), reference, self.audit)
         bench = Bench(plan.problem, runner, self.seed, judge, writes=self._writes)
         is_spoiled = False
         try:
             self._trials(bench)
             report = self._report(self._verdict(), bench=bench, isolation=isolation)
+        except AuditFailedError as error:
+            is_spoiled, self.findings = True, []
+            reasons = ((error.what, f"{error.why}; {_OTHER_DEVICE}"),)
+            report = self._report(Verdict.INCONCLUSIVE, bench=bench, isolation=isolation, reasons=reasons)
         except KernelError as error:
             is_spoiled = True
             if self.findings:
@@ -119,7 +128,7 @@ class Run:
         plain = Finding("wrong-result", "matmul returns wrong values.", trial.index, trial.needs)
         try:
             named = name_difference(bench, trial, seen, before)
-        except KernelError:
+        except (KernelError, AuditFailedError):
             named = plain
         implied = {named.kind, "nondeterministic"} if named.kind == "rounding" else {named.kind}
         self.findings = [f for f in self.findings if f.kind not in implied]
@@ -172,7 +181,7 @@ class Run:
         log: str = "",
     ) -> Report:
         plan = self.plan
-        if verdict is Verdict.INCONCLUSIVE:
+        if verdict is Verdict.INCONCLUSIVE and not reasons:
             reasons = _why_inconclusive(plan, self.records, self.coverage)
         versions: dict[str, str] = {}
         if bench is not None and verdict is not Verdict.BROKEN:
@@ -190,6 +199,7 @@ class Run:
             skipped=plan.skipped,
             coverage=self.coverage,
             special_values=self.special_values,
+            audited=self.audit.audited if self.audit else None,
             calls=bench.calls if bench else 0,
             escape_probability=plan.escape_probability if verdict is Verdict.CORRECT else 1.0,
             wished=plan.wished,

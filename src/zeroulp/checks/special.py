@@ -15,6 +15,7 @@ from zeroulp.report import Finding
 
 if TYPE_CHECKING:
     from zeroulp.checks.bench import Bench, Observation
+    from zeroulp.checks.inputs import Inputs
     from zeroulp.encoding import Array
     from zeroulp.plan import Trial
     from zeroulp.problem import Matmul
@@ -33,9 +34,15 @@ def special_case(problem: Matmul, seen: Observation) -> SpecialCase:
     operands = {operand.name: operand for operand in problem.operands}
     codes = {name: np.broadcast_to(seen.inputs.codes[name], operands[name].shape) for name in ("a", "b")}
     kind = str(seen.inputs.trial.settings["kind"])
-    strictest = seen.inputs.expected_under(problem.replace(**_STRICTEST, saturate=kind == "overflow"))
     wrong = differing(seen.codes[0], seen.inputs.expected, problem.out_format)
-    return SpecialCase(problem, kind, codes, strictest.codes, seen.codes[0], wrong)
+    return SpecialCase(problem, kind, codes, strictest(problem, seen.inputs, kind), seen.codes[0], wrong)
+
+
+def strictest(problem: Matmul, inputs: Inputs, kind: str) -> Array:
+    """Encodings of the result under the strictest clauses, which are the first of those that looser clauses allow."""
+    if kind != "overflow" and problem.subnormals != "flush":
+        return inputs.expected.codes
+    return inputs.expected_under(problem.replace(**_STRICTEST, saturate=kind == "overflow")).codes
 
 
 def look_at_special(problem: Matmul, trial: Trial, seen: Observation) -> dict[str, str]:
@@ -45,7 +52,7 @@ def look_at_special(problem: Matmul, trial: Trial, seen: Observation) -> dict[st
         return {}
     kind = str(trial.settings["kind"])
     large = problem.output.size * problem.k > SMALL
-    if large and kind == "nan":
+    if kind == "nan":
         return {kind: "propagates"}
     if large and kind == "infinity":
         word = _infinities_of_a_row(problem, seen)

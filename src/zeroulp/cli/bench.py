@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 _SCRIPTS = {
     "detection": ("detection.py", "which faults of the zoo are caught, and which correct kernels accused"),
-    "cost": ("check_cost.py", "what a default check costs"),
+    "verification": ("verification.py", "what verifying one result costs, on the CPU or a device"),
+    "cost": ("cost.py", "what a default check and its verification cost, and how that grows"),
 }
-_EPILOG = "\n".join(f"  {name:<11}{text}" for name, (_, text) in _SCRIPTS.items())
+_EPILOG = "\n".join(f"  {name:<14}{text}" for name, (_, text) in _SCRIPTS.items())
 
 
 def add_command(commands: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import ctypes
+import functools
 import importlib
 import pickle
 from typing import TYPE_CHECKING, Any
@@ -236,6 +237,7 @@ def attach(name: str, block: Array) -> Device:
         raise UsageError(f"the device {name!r} cannot be used", why=why, do=do) from error
 
 
+@functools.cache
 def _nvidia_driver() -> str:
     """Version of NVIDIA's driver, or nothing."""
     text = ctypes.create_string_buffer(96)

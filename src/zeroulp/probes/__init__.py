@@ -6,7 +6,7 @@ One file per probe; importing this package fills the table. ``base`` says what a
 """
 
 from zeroulp.probes import binary, cancel, cover, fractional, halves, one_hot, real, signed, sparse, specials, wide
-from zeroulp.probes.base import TABLE, Cyclic, Options, Overlaid, Partial, Probe, probe_named
+from zeroulp.probes.base import TABLE, Cyclic, Options, Overlaid, Partial, Probe, cyclic, overlaid, probe_named
 from zeroulp.probes.places import axis_of_k, draw_all, elements_of, looked_up
 from zeroulp.probes.pool import Pool, pool_of
 from zeroulp.probes.scaling import Scales, draw_scales, family_of
@@ -24,6 +24,7 @@ __all__ = [
     "binary",
     "cancel",
     "cover",
+    "cyclic",
     "draw_all",
     "draw_scales",
     "elements_of",
@@ -32,6 +33,7 @@ __all__ = [
     "halves",
     "looked_up",
     "one_hot",
+    "overlaid",
     "pool_of",
     "probe_named",
     "real",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from zeroulp.errors import UnknownNameError
 
@@ -116,6 +117,21 @@ def register(probe: _P) -> _P:
     """Class decorator: put an instance into the table."""
     TABLE[probe.name] = probe()
     return probe
+
+
+@cache  # to ask a protocol takes as long as drawing a small matrix
+def _is_one(kind: type, protocol: Any) -> bool:
+    return issubclass(kind, protocol)
+
+
+def overlaid(probe: Probe) -> Overlaid | None:
+    """The probe, if it replaces some elements by special ones."""
+    return cast("Overlaid", probe) if _is_one(type(probe), Overlaid) else None
+
+
+def cyclic(probe: Probe) -> Cyclic | None:
+    """The probe, if its trials see a fault together."""
+    return cast("Cyclic", probe) if _is_one(type(probe), Cyclic) else None
 
 
 def probe_named(name: str) -> Probe:

@@ -72,6 +72,8 @@ def pooled(problem: Matmul, elements: Elements, pool: Pool | None) -> Elements:
         arrays = part.arrays
         members, of = arrays.table(pool.members), arrays.table(pool.of)
         signs = looked_up(pool.signs, part, own)
+        if own == -1 and part.columns is not None and len(part.columns) < len(members):
+            return elements(part.at(columns=members[of[part.columns]])) * signs
         if own == -1:
             chosen = of if part.columns is None else of[part.columns]
             return elements(part.at(columns=members))[:, chosen] * signs

@@ -100,7 +100,7 @@ def family_of(problem: Matmul, probe: str, settings: Settings) -> Family:
 def with_spreads(family: Family, settings: Settings) -> Family:
     """The family scaled as the settings say."""
     rows, columns, inner = (int(settings.get(axis, 0)) for axis in _AXES)
-    return replace(family, rows=rows, columns=columns, inner=inner)
+    return replace(family, rows=rows, columns=columns, inner=inner) if rows or columns or inner else family
 
 
 def widest(

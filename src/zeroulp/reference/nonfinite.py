@@ -42,30 +42,40 @@ def with_nonfinite(problem: Matmul, codes: Mapping[str, Array], expected: Expect
     b = encoding.decode(codes["b"], problem.b_format)
     a = np.swapaxes(a, -1, -2) if problem.transpose_a else a
     b = np.swapaxes(b, -1, -2) if problem.transpose_b else b
-    if np.isfinite(a).all() and np.isfinite(b).all():
+    special_a, special_b = ~np.isfinite(a), ~np.isfinite(b)
+    if not (special_a.any() or special_b.any()):
         return expected
+    near = _near(problem, special_a, special_b)
+    counts = special_a.any(axis=tuple(range(a.ndim - 1))) | special_b.swapaxes(-1, -2).any(
+        axis=tuple(range(b.ndim - 1))
+    )
+    a, b = a[..., counts], b[..., counts, :]  # what is not finite depends on these k alone
     nan_rows, nan_columns = np.asarray(np.isnan(a).any(axis=-1)), np.asarray(np.isnan(b).any(axis=-2))
     nan = nan_rows[..., :, None] | nan_columns[..., None, :]
     nan = nan | (_count(np.isinf(a), b == 0) > 0) | (_count(a == 0, np.isinf(b)) > 0)
     sign = np.sign(problem.alpha)
     positive, negative = _infinities(np.nan_to_num(a * sign, nan=0.0), np.nan_to_num(b, nan=0.0))
-    values = np.where(positive > 0, np.inf, np.where(negative > 0, -np.inf, 0.0))
-    values = np.where(nan | ((positive > 0) & (negative > 0)), np.nan, values)
-    special = encoding.round_values(values, problem.out_format)
-    result = np.where(values != 0, special, expected.codes)
-    infinite = np.isinf(values)
+    which = np.where(positive > 0, 1, np.where(negative > 0, 2, 0))
+    which = np.where(nan | ((positive > 0) & (negative > 0)), 3, which)
+    format_, values = problem.out_format, np.array([0.0, np.inf, -np.inf, np.nan])
+    result = np.where(which != 0, encoding.round_values(values, format_)[which], expected.codes)
+    infinite = (which == 1) | (which == 2)
     also = expected.also
-    if problem.nonfinite == "propagate" and problem.out_format.has_nan:
-        also += (np.where(infinite, special.dtype.type(encoding.nan_code(problem.out_format)), result),)
-    if problem.nonfinite == "propagate" and problem.out_format.has_nan:
-        near = _in_front_of(~np.isfinite(a))[..., :, None] & np.full(b.shape[-1:], not problem.transpose_a)
-        if problem.transpose_b:
-            near = near | _in_front_of(~np.isfinite(np.swapaxes(b, -1, -2)))[..., None, :]
-        also += (np.where(near, result.dtype.type(encoding.nan_code(problem.out_format)), result),)
-    if problem.contract.on_overflow(problem.out_format) != "infinity":  # a conversion may clamp infinities too
-        largest = encoding.round_values(values, problem.out_format, saturate=True)
+    if problem.nonfinite == "propagate" and format_.has_nan:
+        code = result.dtype.type(encoding.nan_code(format_))
+        also += (np.where(infinite, code, result), np.where(near, code, result))
+    if problem.contract.on_overflow(format_) != "infinity":  # a conversion may clamp infinities too
+        largest = encoding.round_values(values, format_, saturate=True)[which]
         also += (np.where(infinite, largest, result),)
     return replace(expected, codes=result, also=also)
+
+
+def _near(problem: Matmul, special_a: Array, special_b: Array) -> Array:
+    """Outputs of rows (columns) along whose last tile a special element is read; all of k is needed to tell."""
+    near = _in_front_of(special_a)[..., :, None] & np.full(special_b.shape[-1:], not problem.transpose_a)
+    if problem.transpose_b:
+        near = near | _in_front_of(np.swapaxes(special_b, -1, -2))[..., None, :]
+    return np.asarray(near)
 
 
 def _in_front_of(special: Array) -> Array:
@@ -77,11 +87,15 @@ def _in_front_of(special: Array) -> Array:
     k = special.shape[-1]
     beyond = -k % _TILE  # elements that the last tile reads beyond the row
     reached = np.zeros(special.shape[:-1], bool)
-    for away in range(1, min(special.shape[-2], beyond // max(1, k) + 2)):
+    for away in range(1, min(special.shape[-2], rows_within_a_tile(k) + 1)):
         left = beyond - (away - 1) * k  # of the row `away` further on
-        if left > 0:
-            reached[..., :-away] |= special[..., away:, :left].any(axis=-1)
+        reached[..., :-away] |= special[..., away:, :left].any(axis=-1)
     return reached
+
+
+def rows_within_a_tile(k: int) -> int:
+    """How many of the rows behind one may be read along with its last tile."""
+    return -(-(-k % _TILE) // k) if k else 0
 
 
 def _infinities(a: Array, b: Array) -> tuple[Array, Array]:

@@ -18,7 +18,7 @@ from zeroulp.judge import Differs, Matched, Outcome, Value
 from zeroulp.kernels import KernelSpec
 from zeroulp.probes import probe_named
 from zeroulp.problem import Matmul, layout_named
-from zeroulp.report.model import Finding, Report, TrialRecord, Verdict
+from zeroulp.report.model import Audited, Finding, Report, TrialRecord, Verdict
 from zeroulp.unmet import Skipped
 from zeroulp.version import __version__
 
@@ -48,6 +48,7 @@ def to_dict(report: Report) -> dict[str, Any]:
         "seed": f"0x{report.seed:016x}",
         "coverage": report.coverage,
         "special_values": report.special_values,
+        "audited": None if report.audited is None else asdict(report.audited),
         "calls": report.calls,
         "escape_probability": report.escape_probability,
         "wished_escape_probability": report.wished,
@@ -68,10 +69,10 @@ def _finding_to_dict(finding: Finding) -> dict[str, Any]:
 
 
 def _trial_to_dict(trial: TrialRecord) -> dict[str, Any]:
-    certificate = asdict(trial.certificate)
+    certificate = dict(vars(trial.certificate))
     for name in ("budget", "largest_sum"):
         certificate[name] = str(certificate[name])
-    return {**asdict(trial), "certificate": certificate, "outcome": _outcome_to_dict(trial.outcome)}
+    return {**vars(trial), "certificate": certificate, "outcome": _outcome_to_dict(trial.outcome)}
 
 
 def _outcome_to_dict(outcome: Outcome | None) -> dict[str, Any] | None:
@@ -191,6 +192,7 @@ def _from_dict(data: dict[str, Any]) -> Report:
         skipped=_part(data, "skipped", _every(lambda item: Skipped(**item))),
         coverage=_part(data, "coverage", _NUMBER),
         special_values=_read("special_values", data.get("special_values", {}), _words),
+        audited=_read("audited", data.get("audited"), _audited),
         calls=_part(data, "calls", _WHOLE),
         escape_probability=_part(data, "escape_probability", _NUMBER),
         wished=_part(data, "wished_escape_probability", _NUMBER),
@@ -201,6 +203,12 @@ def _from_dict(data: dict[str, Any]) -> Report:
         environment=_part(data, "environment", _MAPPING),
         options=_part(data, "options", _MAPPING),
     )
+
+
+def _audited(data: dict[str, Any] | None) -> Audited | None:
+    if data is None:
+        return None
+    return Audited(_part(data, "outputs", _WHOLE), _part(data, "trials", _every(_WHOLE)))
 
 
 def _finding(data: dict[str, Any]) -> Finding:

@@ -101,6 +101,20 @@ class TrialRecord:
 
 
 @dataclass(frozen=True)
+class Audited:
+    """
+    What the host looked at, where a device drew the inputs and verified the results.
+
+    Args:
+        outputs: How many outputs it compared.
+        trials: Indices of their trials, in the order in which they ran.
+    """
+
+    outputs: int
+    trials: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Report:
     """
     All of a check.
@@ -118,6 +132,7 @@ class Report:
             ``"propagates"``. ``"infinity"`` and ``"overflow"``: gives ``"infinity"``, ``"nan"``, the
             ``"largest"`` finite number or, from output to output, ``"mixed"``. ``"subnormal operands"``
             and ``"subnormal results"``: ``"kept"``, ``"zero"`` or ``"mixed"``.
+        audited: What was looked at on the host, where a device judged; else None.
         calls: How often the kernel was called.
         escape_probability: Bound on the chance that a bilinear fault of one output passed; 1.0
             where none is claimed.
@@ -139,6 +154,7 @@ class Report:
     skipped: tuple[Skipped, ...] = ()
     coverage: float = 0.0
     special_values: dict[str, str] = field(default_factory=dict)
+    audited: Audited | None = None
     calls: int = 0
     escape_probability: float = 1.0
     wished: float = 1e-9

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from zeroulp.exactness import VERIFICATION_MISS
 from zeroulp.judge import Differs
 from zeroulp.report.model import Verdict
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from zeroulp.report.model import Finding, Report, TrialRecord
 
 _LABEL = 18
+_MISS = f"2^{round(math.log2(VERIFICATION_MISS))}"
 
 
 def render_text(report: Report, *, again: str = "zeroulp.replay(report)") -> str:
@@ -41,6 +43,8 @@ def render_text(report: Report, *, again: str = "zeroulp.replay(report)") -> str
         lines += [_item("contract", report.problem.sentence())]
         lines += [_item("special values", special_text(report))] if report.special_values else []
         lines += _not_checked(report)
+        lines += _audited(report)
+        lines += _times(report)
     lines += [_item("seed", f"0x{report.seed:016x}")]
     if again and report.trials:
         lines += [_item("see it again", again)]
@@ -84,6 +88,7 @@ def _assurance(report: Report) -> list[str]:
     lines = [
         "  If some output were any other bilinear form of its row and column (whole-number weights),",
         f"  it would have escaped with probability at most {probability_text(report.escape_probability)}.",
+        f"  That includes {_MISS} for each trial, that its verification in O(n^2) believes a wrong result.",
     ]
     if report.escape_probability > report.wished:
         wished = f"{report.wished:g}"
@@ -153,6 +158,24 @@ def _not_checked(report: Report) -> list[str]:
         what = "NaN, infinities, overflow, subnormals"
         lines.append(_item("not checked", f"{what}: the probe specials was not asked for"))
     return lines
+
+
+def _audited(report: Report) -> list[str]:
+    if report.audited is None:
+        return []
+    trials = ", ".join(map(str, report.audited.trials))
+    several = "s" if len(report.audited.trials) != 1 else ""
+    text = f"on the host: {report.audited.outputs:,} outputs of trial{several} {trials}, and their rows and columns"
+    return [_item("audited", text)]
+
+
+def _times(report: Report) -> list[str]:
+    """Both wall times, and what the check costs beside the kernel."""
+    kernel, check = (report.seconds.get(name, 0.0) for name in ("kernel", "check"))
+    if not kernel:
+        return []
+    times = f"{kernel:,.3g} s in the kernel's calls, {check:,.3g} s for the whole check"
+    return [_item("time", f"{times}, {check / kernel:,.1f} times as much")]
 
 
 _SEEN = {
