@@ -160,8 +160,8 @@ def test_the_second_trial_is_one_that_nobody_can_know():
 class LyingDraw(Torch):
     """Draws other numbers from the 100th word on."""
 
-    def words(self, key, first, count):
-        words = super().words(key, first, count)
+    def _words(self, key, first, count):
+        words = super()._words(key, first, count)
         words[max(0, 100 - first) :] ^= 2**30
         return words
 
@@ -187,7 +187,8 @@ class LyingDecoder(Torch):
 
 @pytest.fixture
 def device(monkeypatch):
-    """Makes PyTorch's CPU a device that uses this library."""
+    """Makes PyTorch's CPU a device that uses this library, and has small problems too."""
+    monkeypatch.setattr(zeroulp.runner.base, "SMALL_BYTES", 0)
 
     class OnCpu(TorchDevice):
         def _current_stream(self):
@@ -213,7 +214,7 @@ def right(a, b):
 
 
 def wrong(a, b):
-    return right(a, b) + 1
+    return -right(a, b)  # on the grid, and in range
 
 
 def check(kernel, problem=HALF, **options):

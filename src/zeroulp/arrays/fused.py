@@ -111,14 +111,14 @@ class Triton:
         torch, (rows, columns) = self._torch, factors
         kind = getattr(torch, storage_dtype(format_).name)
         stored = codes.view(kind) if codes.dtype != kind else codes
-        weights = (vectors * (columns if isinstance(columns, float) else columns[:, None])).T.contiguous()
+        weights = _times(vectors, columns).T.contiguous()
         each = [self._factors(some, "float32") for some in factors]
         out = torch.zeros((len(weights), len(stored)), dtype=torch.float64, device=stored.device)
         off = None if limit is None else torch.zeros(len(stored), dtype=torch.int32, device=stored.device)
         for low in range(0, len(weights), _VECTORS):
             some = slice(low, low + _VECTORS)
             self._kernels.sums(stored, weights[some], out[some], off if low == 0 else None, *each, limit)
-        return out.T * (rows if isinstance(rows, float) else rows[:, None]), None if off is None else off != 0
+        return _times(out.T, rows), None if off is None else off != 0
 
     def _weighted_sum(self, words: Any) -> Any:
         out = self._arrays.arange(0, 1)
@@ -204,6 +204,13 @@ class Triton:
     def _checks_the_same(self) -> bool:
         words = self._arrays.integers_plainly(7, (0, 2 * 70001), 1 << 32).view(self._torch.int64)
         return int(self._weighted_sum(words)) == int(self._arrays.weighted_sum(words))
+
+
+def _times(array: Any, factors: Any) -> Any:
+    """Rows times their factors."""
+    if isinstance(factors, float):
+        return array if factors == 1 else array * factors
+    return array * factors[:, None]
 
 
 def _count(places: Any) -> int:

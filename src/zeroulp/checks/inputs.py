@@ -88,8 +88,7 @@ class Inputs:
 
     def elements(self, name: str) -> Elements:
         """How its elements, in quanta, follow from their places."""
-        probe = probe_named(self.trial.probe)
-        drawn = elements_of(self.problem, probe, self.trial.settings, self.source, name)
+        drawn = self._drawn(name)
         changes = self._changes if name == self.trial.changed else ()
         if not changes:
             return drawn
@@ -105,14 +104,28 @@ class Inputs:
 
         return changed
 
+    def _drawn(self, name: str) -> Elements:
+        """The same before some are changed."""
+        probe = probe_named(self.trial.probe)
+        return elements_of(self.problem, probe, self.trial.settings, self.source, name)
+
+    def _changed(self) -> Iterator[tuple[tuple[int, ...], int]]:
+        """Places of the elements that are changed, and the encodings of what they become."""
+        name = self.trial.changed
+        shape = self.shape(name) if self._changes else ()
+        for flat, value in self._changes:
+            row, column = divmod(flat, shape[-1])
+            part = Part.whole(shape).at(np.array([row]), np.array([column]))
+            place = tuple(int(index) for index in np.unravel_index(flat, shape))
+            yield place, int(self._encoded(name, np.array([[value]]), part)[0, 0])
+
     @functools.cached_property
     def _changes(self) -> tuple[tuple[int, int], ...]:
         """Flat places of the elements that are changed, and what they become."""
         trial = self.trial
         if trial.based_on is None:
             return ()
-        probe = probe_named(trial.probe)
-        both = {name: elements_of(self.problem, probe, trial.settings, self.source, name) for name in ("a", "b")}
+        both = {name: self._drawn(name) for name in ("a", "b")}
         shapes = {name: self.shape(name) for name in both}
         stream = Seed(self.seed, trial.index).stream("change")
         return a_few_changed(self.problem, both, shapes, trial.changed, stream)
@@ -130,10 +143,11 @@ class Inputs:
             float64 on the way holds it exactly, so that no conversion rounds.
         """
         for name, target in targets.items():
-            elements, shape = self.elements(name), self.shape(name)
-            whole = Part.whole(shape, arrays)
-            put = functools.partial(self._put, name, target, elements, whole)
+            shape = self.shape(name)
+            put = functools.partial(self._put, name, target, self._drawn(name), Part.whole(shape, arrays))
             arrays.spread(put, blocks_of(shape, arrays.block_elements))
+        for place, code in self._changed():
+            arrays.put(targets[self.trial.changed], place, code)
         for name in ("a", "b"):
             for place, code in self.special(name):
                 arrays.put(targets[name], place, code)

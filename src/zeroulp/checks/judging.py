@@ -34,7 +34,7 @@ SMALLEST_WORKSPACE = 2**16
 SMALL = 2**22
 """Products m n k up to which NaN, infinities and ordinary numbers are judged in full."""
 
-_FEWEST, _MOST = 16, 128  # rows and columns of a result that are judged by a bound, if it is larger
+_FEWEST, _MOST = 16, 64  # rows and columns of a result that are judged by a bound, if it is larger
 _SAMPLED = 2**15  # elements of a that they take
 
 
@@ -81,10 +81,10 @@ class Judge:
         problem, trial = inputs.problem, inputs.trial
         is_small = problem.output.size * problem.k <= SMALL
         repeats = any(LAYOUTS[trial.layouts[operand.name]].broadcast for operand in problem.operands)
-        if inputs.family.bounded:
-            return None if is_small or repeats else _of_a_sample(inputs, codes)
         pool = None if trial.based_on is not None or repeats else inputs.pool
         fed = Fed(problem, inputs.family, trial.certificate, arrays, views, inputs.scales, pool)
+        if inputs.family.bounded:
+            return None if is_small or repeats else _of_a_sample(inputs, fed, codes)
         places = special_places(inputs)
         if any(places.values()):
             if is_small or repeats or problem.batch:
@@ -119,18 +119,25 @@ def _masks(inputs: Inputs, places: dict[str, list[tuple[int, int]]]) -> tuple[Ar
     return rows, columns
 
 
-def _of_a_sample(inputs: Inputs, codes: Any) -> Outcome:
+def _of_a_sample(inputs: Inputs, fed: Fed, codes: Any) -> Outcome:
     """A bound looked at for some rows and columns, spread over all, of one entry of the batch."""
-    problem = inputs.problem
+    problem, arrays = inputs.problem, fed.arrays
     generator = np.random.default_rng(inputs.seed)
     entry = tuple(int(generator.integers(extent)) for extent in problem.batch)
     count = max(_FEWEST, min(_MOST, _SAMPLED // max(1, problem.k)))
     chosen = [some_of(generator, extent, count) for extent in (problem.m, problem.n)]
-    smaller, integers = inputs.part(entry, *chosen)
+    rows, columns = (arrays.from_host(numbers) for numbers in chosen)
+    every = slice(None)
+    own = {"a": (rows, every), "b": (every, columns), "c": (rows, columns), "bias": (columns, None)}
+    integers = {}
+    for name in fed.codes:
+        first, last = own[name]
+        part = fed.matrix(name, entry)[first]
+        part = part if last is None else part[:, last]
+        integers[name] = arrays.to_host(fed.quanta(name, part, first, last)).astype(np.int64)
+    smaller = problem.replace(m=len(rows), n=len(columns), batch=(), transpose_a=False, transpose_b=False)
     expected = bounded_result(smaller, inputs.family, inputs.trial.certificate, integers)
-    arrays = arrays_of(codes)
-    picked = codes[entry][arrays.from_host(chosen[0])][:, arrays.from_host(chosen[1])]
-    outcome = judge(on_host(picked, problem.out_format), expected, problem.out_format)
+    outcome = judge(on_host(codes[entry][rows][:, columns], problem.out_format), expected, problem.out_format)
     if isinstance(outcome, Matched):
         return Matched(outcome.compared, problem.output.size)
 

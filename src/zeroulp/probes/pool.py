@@ -5,7 +5,7 @@ Every column of b is plus or minus one of the pool's (and has its own power of t
 probe has those), so the exact product has a few dozen distinct columns and costs O(n^2).
 The row and the column of any one output are drawn as before, and so no bound on a fault of one
 output changes. What a pool can hide is a fault that exchanges outputs of two equal columns, which
-two given columns are with probability 1 / (2 `POOL`); so the trials of other probes have none.
+two given columns are with probability 1 / (2 `POOL`); so the trials of other probes (``signed`` above all) have none.
 """
 
 from __future__ import annotations
@@ -48,6 +48,12 @@ class Pool:
 def pool_for(problem: Matmul) -> int:
     """How many distinct columns a trial may have: 0 if all are to be drawn."""
     return POOL if problem.n >= _FROM and not problem.batch else 0
+
+
+def with_pool(problem: Matmul, settings: Settings) -> Settings:
+    """The same settings with a pool of columns, where that spares much."""
+    size = pool_for(problem)
+    return {**settings, "pool": size} if size else settings
 
 
 def pool_of(problem: Matmul, settings: Settings, seed: Seed) -> Pool | None:

@@ -20,6 +20,7 @@ from zeroulp.exactness import Lattice, dyadic
 from zeroulp.probes import sizing
 from zeroulp.probes.base import Options, Settings, register
 from zeroulp.probes.places import axis_of_k, looked_up, moved_to
+from zeroulp.probes.pool import pool_of, pooled, with_pool
 
 if TYPE_CHECKING:
     from zeroulp.draw import Part, Seed
@@ -69,7 +70,7 @@ class Sparse:
         reach = problem.k * a * b * max(1, abs(dyadic(problem.alpha)[0])) + sizing.epilogue_size(problem, _EPILOGUE)
         exponents = sizing.place(problem, (a, b), (0, 0), reach)
         sizes: Settings = {"a": a, "b": b, "a_exponent": exponents[0], "b_exponent": exponents[1]}
-        return {**sizes, "a_pattern": patterns[0], "b_pattern": patterns[1]}
+        return with_pool(problem, {**sizes, "a_pattern": patterns[0], "b_pattern": patterns[1]})
 
     def family(self, problem: Matmul, settings: Settings) -> Family:
         """Integers up to the sizes."""
@@ -81,7 +82,8 @@ class Sparse:
         """An operand after its pattern."""
         numbers, size = seed.field(name), int(settings[name])
         place = _PATTERNS[str(settings[f"{name}_pattern"])]
-        return place(lambda part: numbers.signed(size, part), problem, name, seed, size)
+        placed = place(lambda part: numbers.signed(size, part), problem, name, seed, size)
+        return placed if name == "a" else pooled(problem, placed, pool_of(problem, settings, seed))
 
     def detection(self, problem: Matmul, settings: Settings) -> float:
         """None is claimed: most products are zero, or repeated."""

@@ -24,6 +24,7 @@ from zeroulp.formats import format_named
 from zeroulp.probes import sizing
 from zeroulp.probes.base import Options, Settings, register
 from zeroulp.probes.places import axis_of_k, looked_up
+from zeroulp.probes.pool import pool_of, pooled, with_pool
 
 if TYPE_CHECKING:
     from zeroulp.draw import Field, Part, Seed
@@ -107,6 +108,7 @@ class Specials:
         else:
             drawn = lambda part: numbers.signed(1, part)  # noqa: E731
         if name == "b":
+            drawn = pooled(problem, drawn, pool_of(problem, settings, seed))
             drawn = sizing.keep_block(problem, drawn, seed, 0, int(settings.get("terms", problem.k)))
         if clause == NONFINITE and problem.nonfinite == "ieee":
             drawn = _zeros_against_specials(problem, settings, seed, name, drawn)
@@ -205,7 +207,7 @@ def _overflow(problem: Matmul) -> Settings:
     a, b = _split(total, ranges["a"], ranges["b"])
     if a + b != total or any(low > high for low, high in ranges.values()):
         return {}
-    return {"a_exponent": a, "b_exponent": b, "terms": terms, along: _SPREAD, "extremes": True}
+    return with_pool(problem, {"a_exponent": a, "b_exponent": b, "terms": terms, along: _SPREAD, "extremes": True})
 
 
 def _subnormal_operands(problem: Matmul) -> Settings:

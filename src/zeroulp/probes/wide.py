@@ -17,7 +17,7 @@ from zeroulp.exactness import Lattice, dyadic
 from zeroulp.probes import sizing
 from zeroulp.probes.base import Options, Settings, register
 from zeroulp.probes.places import axis_of_k
-from zeroulp.probes.pool import pool_for, pool_of, pooled
+from zeroulp.probes.pool import pool_of, pooled, with_pool
 from zeroulp.probes.scaling import widest, with_spreads
 
 if TYPE_CHECKING:
@@ -60,20 +60,14 @@ class Wide:
         if options.width is not None:
             return [self._settings(problem, "a", options, full=False, alike=True)]
         plain = [self._settings(problem, side, options, full=False) for side in ("a", "b")]
-        found = [self._pooled(problem, self._scaled(problem, settings, options)) for settings in plain]
-        alike = self._pooled(problem, self._settings(problem, "a", options, full=False, alike=True))
+        found = [with_pool(problem, self._scaled(problem, settings, options)) for settings in plain]
+        alike = with_pool(problem, self._settings(problem, "a", options, full=False, alike=True))
         full = [
-            self._pooled(problem, self._scaled(problem, self._settings(problem, side, options, full=True), options))
+            with_pool(problem, self._scaled(problem, self._settings(problem, side, options, full=True), options))
             for side, format_, own in zip("ab", (problem.a_format, problem.b_format), found, strict=True)
             if int(own["width"]) < _full_width(format_)
         ]
         return [*found, alike, *full]
-
-    @staticmethod
-    def _pooled(problem: Matmul, settings: Settings) -> Settings:
-        """With a pool of columns, where that spares much."""
-        size = pool_for(problem)
-        return {**settings, "pool": size} if size else settings
 
     def _scaled(self, problem: Matmul, settings: Settings, options: Options) -> Settings:
         """With powers of two along rows, columns and k, as far as the ranges allow."""

@@ -84,7 +84,7 @@ class Fed:
     scales: Exponents | None = None
     pool: Repeated | None = None
     without: tuple[Array, Array] | None = None
-    known: dict[tuple[str, int], Any] = field(default_factory=dict, compare=False, repr=False)
+    known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def matrix(self, name: str, entry: tuple[int, ...]) -> Any:
         """Encodings of one matrix of the batch: a as (m, k), b as (k, n), c as (m, n); the bias as it is."""
@@ -184,7 +184,8 @@ class Fed:
             across = across if columns is None else across[columns]
         if flipped:
             codes, down, across = codes.swapaxes(0, 1), across, down
-        if self.without is None and self.arrays.fused is not None and vectors.shape[-1] <= _FEW:
+        if self.arrays.fused is not None and vectors.shape[-1] <= _FEW:
+            codes = codes if self.without is None else self._cleared(name, codes)
             found = self.arrays.fused.sums(codes, format_, vectors, (down, across), limit)
             if found is not None:
                 return found[0], found[1]
@@ -255,6 +256,17 @@ class Fed:
         if name in ("a", "out", "c"):
             values = self.arrays.where(rows[first][:, None], 0.0, values)
         return self.arrays.where(columns[last], 0.0, values) if name in ("b", "out", "c") else values
+
+    def _cleared(self, name: str, codes: Any) -> Any:
+        """A copy of a whole matrix with zeros in the rows and columns that are left out, which are few."""
+        assert self.without is not None, "something is left out"
+        cleared = self.arrays.copy(codes)
+        rows, columns = (self.arrays.from_host(np.flatnonzero(mask)) for mask in self.without)
+        if name != "b":
+            cleared[rows] = 0
+        if name != "a":
+            cleared[:, columns] = 0
+        return cleared
 
     def _lattice(self, name: str) -> tuple[int, Format]:
         if name == "out":

@@ -34,7 +34,7 @@ class Size:
     Of the random vectors.
 
     Args:
-        rho: Entries are integers from -rho to rho - 1.
+        rho: Entries are integers from {±1, ..., ±rho}.
         vectors: How many there are.
     """
 
@@ -73,6 +73,5 @@ def size_for(columns: int, largest_sum: int, miss: float = MISS) -> Size | None:
 
 def draw_vectors(arrays: Arrays, columns: int, size: Size) -> Any:
     """(columns, vectors) random integers as float64, from a seed that nobody could know."""
-    words = arrays.words(fresh_seed(), 0, columns * size.vectors)
-    drawn = arrays.below(words, 2 * size.rho) - size.rho
+    drawn = arrays.integers(fresh_seed(), (0, columns * size.vectors), 2 * size.rho, signed=True)
     return arrays.cast(drawn, "float64").reshape(columns, size.vectors)

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from zeroulp.verify.matrix import Matrix, Share
 
 
+_FLOAT32 = 2**24  # integers that it holds
+_FEW = 2**20  # products that are simply multiplied out
+
+
 class Factor:
     """
     Some columns of b, and what it takes to verify products with them.
@@ -32,7 +36,8 @@ class Factor:
 
     def __init__(self, matrix: Matrix, columns: Share) -> None:
         self._matrix, self._arrays = matrix, matrix.arrays
-        self._dtype = self._arrays.fast_dtype(matrix.fed.largest_product)
+        single = matrix.fed.family.terms == 1 and matrix.fed.largest_product <= _FLOAT32  # nothing is summed up
+        self._dtype = "float32" if single else self._arrays.fast_dtype(matrix.fed.largest_product)
         self._b = matrix.elements("b", None, columns.index, self._dtype)
         size = matrix.size_for(len(columns.numbers))
         assert size is not None, "it is less than for all columns"
@@ -62,6 +67,7 @@ class Factor:
                 return a.sum(-1)[:, None] * b[abs(a).argmax(-1)]
             if int((b != 0).sum(0).max()) <= 1:
                 return self._arrays.columns(a, abs(b).argmax(0)) * b.sum(0)[None, :]
+            return self._matrix.sums("a", self._arrays.cast(b, "float64"), rows.index)[0]
         if self._dtype == "float64":
             return self._matrix.sums("a", b, rows.index)[0]
         return self._arrays.matmul(self._a(rows), b)
@@ -72,6 +78,9 @@ class Factor:
 
 def compare(matrix: Matrix, tally: Tally, rows: Any, columns: Any) -> None:
     """Work out the exact result at these rows and columns, and compare every position."""
+    if len(rows) * len(columns) * matrix.problem.k <= _FEW and matrix.problem.signed_zero != "strict":
+        _compare_few(matrix, tally, matrix.share(rows), matrix.share(columns))
+        return
     for across in matrix.shares(columns):
         factor = Factor(matrix, across)
         for down in matrix.shares(rows):
@@ -86,12 +95,21 @@ def compare(matrix: Matrix, tally: Tally, rows: Any, columns: Any) -> None:
                 _tell(matrix, tally, (chosen, moduli), here, across)
 
 
+def _compare_few(matrix: Matrix, tally: Tally, down: Share, across: Share) -> None:
+    """The same by plain products of integers on the host."""
+    a, b = matrix.elements("a", down.index), matrix.elements("b", None, across.index)
+    exact = plain_product(*(matrix.arrays.to_host(factor).astype(np.int64) for factor in (a, b)))
+    _tell(matrix, tally, (matrix.arrays.from_host(exact.astype(np.float64)), None), down, across)
+
+
 def other_than_pooled(matrix: Matrix, pool: Repeated) -> Any:
     """Numbers of the rows whose bits are not those that follow from the distinct columns of b."""
     m, n, arrays, fed = matrix.problem.m, matrix.problem.n, matrix.arrays, matrix.fed
     if not matrix.converts or matrix.has_epilogue:
         return np.arange(m)
-    groups = groups_of(pool, fed.scales, fed.certificate.quantum_exponent)
+    if "groups" not in fed.known:
+        fed.known["groups"] = groups_of(pool, fed.scales, fed.certificate.quantum_exponent)
+    groups = fed.known["groups"]
     factor, format_ = Factor(matrix, matrix.share(pool.members)), matrix.problem.out_format
     found = []
     size = max(1, matrix.most // (2 * matrix.problem.k + 2 * n + len(groups.member)))
