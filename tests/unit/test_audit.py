@@ -179,8 +179,8 @@ class LyingTest(Torch):
 class LyingDecoder(Torch):
     """Takes every 1 for a 3."""
 
-    def values(self, codes, format_):
-        found = super().values(codes, format_)
+    def values(self, codes, format_, dtype="float64"):
+        found = super().values(codes, format_, dtype)
         found[found == 1] = 3
         return found
 

@@ -136,8 +136,8 @@ class Arrays(Protocol):
         """The same numbers as int32, int64, float32, float64 or bool."""
         ...
 
-    def values(self, codes: Any, format_: Format) -> Any:
-        """What encodings stand for, as float64, exactly."""
+    def values(self, codes: Any, format_: Format, dtype: str = "float64") -> Any:
+        """What encodings stand for, exactly: as float64, or as float32 where that holds them."""
         ...
 
     def store(self, target: Any, values: Any) -> None:
@@ -171,6 +171,10 @@ class Arrays(Protocol):
 
     def matmul(self, a: Any, b: Any) -> Any:
         """The matrix product of float64 (or, on the host, float32) arrays in that precision."""
+        ...
+
+    def times(self, array: Any, vectors: Any) -> Any:
+        """The product of a float32 or float64 matrix with a few float64 vectors, in float64."""
         ...
 
     def equal(self, one: Any, other: Any) -> bool:

@@ -111,10 +111,10 @@ class Host:
         converted: Array = array.astype(dtype, copy=False)
         return converted
 
-    def values(self, codes: Array, format_: Format) -> NDArray[np.float64]:
+    def values(self, codes: Array, format_: Format, dtype: str = "float64") -> Array:
         """What encodings stand for; see `Arrays`."""
         stored = encoding.array_of(codes, format_)
-        return np.asarray(stored.astype(np.float64))
+        return np.asarray(stored.astype(dtype))
 
     def store(self, target: Array, values: Array) -> None:
         """A conversion into place; see `Arrays`."""
@@ -141,6 +141,16 @@ class Host:
     def matmul(self, a: Array, b: Array) -> Array:
         """The machine's BLAS."""
         return np.asarray(np.matmul(a, b))
+
+    def times(self, array: Array, vectors: Array) -> Array:
+        """A product in float64, block by block."""
+        step, found = self.block_rows(array.shape[1]), np.zeros((len(array), vectors.shape[1]))
+
+        def put(low: int) -> None:
+            found[low : low + step] = array[low : low + step].astype(np.float64) @ vectors
+
+        self.spread(put, range(0, len(array), step))
+        return found
 
     def equal(self, one: Array, other: Array) -> bool:
         """Whether all agree."""

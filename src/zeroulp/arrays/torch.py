@@ -18,6 +18,7 @@ import numpy as np
 from zeroulp.arrays.base import indices_of
 from zeroulp.encoding import storage_dtype
 from zeroulp.errors import UsageError
+from zeroulp.formats import format_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -175,9 +176,9 @@ class Torch:
         """A conversion."""
         return array.to(getattr(self._torch, dtype))
 
-    def values(self, codes: Any, format_: Format) -> Any:
+    def values(self, codes: Any, format_: Format, dtype: str = "float64") -> Any:
         """What encodings stand for; see `Arrays`."""
-        return codes.view(getattr(self._torch, storage_dtype(format_).name)).to(self._torch.float64)
+        return codes.view(getattr(self._torch, storage_dtype(format_).name)).to(getattr(self._torch, dtype))
 
     def store(self, target: Any, values: Any) -> None:
         """A conversion into place; see `Arrays`."""
@@ -205,6 +206,13 @@ class Torch:
     def matmul(self, a: Any, b: Any) -> Any:
         """The library's product, in float64: no setting makes that anything less."""
         return self._torch.matmul(a, b)
+
+    def times(self, array: Any, vectors: Any) -> Any:
+        """A product in float64, of which PyTorch's own takes a copy."""
+        found = None
+        if self.fused is not None and array.dtype == self._torch.float32:
+            found = self.fused.sums(self.codes(array), format_named("float32"), vectors, (1.0, 1.0), None)
+        return self.matmul(array.to(self._torch.float64), vectors) if found is None else found[0]
 
     def equal(self, one: Any, other: Any) -> bool:
         """Whether all agree."""

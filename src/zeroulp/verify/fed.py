@@ -115,29 +115,44 @@ class Fed:
             return quantum
         return np.asarray(quantum + self.scales.rows[rows][:, None] + self.scales.columns[columns][None, :])
 
-    def quanta(self, name: str, codes: Any, first: Any, last: Any) -> Any:
+    def quanta(self, name: str, codes: Any, first: Any, last: Any, dtype: str = "float64") -> Any:
         """
-        Part of an operand (or of ``"out"``) in quanta, as float64.
+        Part of an operand (or of ``"out"``) in quanta.
 
         Args:
             name: Which one.
             codes: Encodings of the part, as (first axis, last axis) of `matrix`.
             first: Where it lies along the first axis (rows of a, k of b; the only one of a bias).
             last: Where it lies along the last one.
+            dtype: ``"float64"``, or ``"float32"`` where that holds all elements.
 
         Exactness:
             Elements are integers times powers of two; dividing by those is exact. An output that
             is anything else gives anything else.
         """
         exponent, format_ = self._lattice(name)
-        values = self._left(name, self.arrays.values(codes, format_), first, last)
+        if dtype != "float64" and abs(exponent) + self.family.spreads()[name] + _SIGNIFICAND >= _FAR:
+            return self.arrays.cast(self.quanta(name, codes, first, last), dtype)
+        values = self._left(name, self.arrays.values(codes, format_, dtype), first, last)
         rows, columns = self._exponents(name)
         if columns is None:
             return values * 2.0**-exponent if exponent else values
         if name == "bias":
             return values * self._powers(name, -1, -(columns + exponent))[first]
+        values = values * self.arrays.cast(self._powers(name, -1, -(columns + exponent))[last], dtype)
+        if rows is None:
+            return values
+        return values * self.arrays.cast(self._powers(name, -2, -rows)[first], dtype)[:, None]
+
+    def singles(self, name: str, codes: Any, first: Any, last: Any) -> Any:
+        """Single elements of a matrix in quanta, as float64: *codes* stands at *first* and *last*, and so on."""
+        exponent, format_ = self._lattice(name)
+        values = self.arrays.values(codes, format_)
+        rows, columns = self._exponents(name)
+        if columns is None:
+            return values * 2.0**-exponent
         values = values * self._powers(name, -1, -(columns + exponent))[last]
-        return values if rows is None else values * self._powers(name, -2, -rows)[first][:, None]
+        return values if rows is None else values * self._powers(name, -2, -rows)[first]
 
     def sums(
         self,
@@ -245,6 +260,12 @@ class Fed:
         if (name, axis) not in self.known:
             self.known[name, axis] = self.arrays.from_host(np.ldexp(1.0, exponents))
         return self.known[name, axis]
+
+    def lone(self, name: str, codes: Any) -> Any:
+        """(rows,) where the only element of each row that is not zero stands; None if some row has more of them."""
+        shifted = codes if self._lattice(name)[1].is_integer else codes << 1  # without the sign of a zero
+        there = shifted != 0
+        return None if int(there.sum(-1).max()) > 1 else self.arrays.cast(there, "uint8").argmax(-1)
 
     def _left(self, name: str, values: Any, first: Any, last: Any, *, flipped: bool = False) -> Any:
         """The same with zeros in the rows and columns that are left out; *flipped*: of the transposed matrix."""

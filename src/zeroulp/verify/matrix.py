@@ -75,20 +75,20 @@ class Matrix:
         limit: int | None = None,
     ) -> tuple[Any, Any]:
         """Some rows and columns of an operand, or of the result, times vectors; see `Fed.sums`."""
-        codes = self._part(name, rows, columns)
+        codes = self.part(name, rows, columns)
         return self.fed.sums(
             name, codes, vectors, rows=rows, columns=columns, flipped=flipped, limit=limit, most=self._block
         )
 
     def elements(self, name: str, rows: Any = None, columns: Any = None, dtype: str = "float64") -> Any:
         """Some rows and columns of an operand in quanta, in a *dtype* that holds them."""
-        arrays, codes = self.arrays, self._part(name, rows, columns)
+        arrays, codes = self.arrays, self.part(name, rows, columns)
         count, width = codes.shape
         last = slice(None) if columns is None else columns
 
         def some(low: int) -> Any:
             part = codes[low : low + step]
-            return arrays.cast(self.fed.quanta(name, part, within(rows, low, low + len(part)), last), dtype)
+            return arrays.cast(self.fed.quanta(name, part, within(rows, low, low + len(part)), last, dtype), dtype)
 
         step = arrays.block_rows(width)
         if step >= count:
@@ -101,7 +101,8 @@ class Matrix:
         arrays.spread(put, range(0, count, step))
         return found
 
-    def _part(self, name: str, rows: Any, columns: Any) -> Any:
+    def part(self, name: str, rows: Any, columns: Any) -> Any:
+        """Encodings of some rows and columns of a matrix; None: all."""
         codes = self.codes[name] if rows is None else self.codes[name][rows]
         return codes if columns is None else codes[:, columns]
 

@@ -7,6 +7,7 @@ multiplied out in integers.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,10 +36,10 @@ class Factor:
     """
 
     def __init__(self, matrix: Matrix, columns: Share) -> None:
-        self._matrix, self._arrays = matrix, matrix.arrays
-        single = matrix.fed.family.terms == 1 and matrix.fed.largest_product <= _FLOAT32  # nothing is summed up
-        self._dtype = "float32" if single else self._arrays.fast_dtype(matrix.fed.largest_product)
-        self._b = matrix.elements("b", None, columns.index, self._dtype)
+        self._matrix, self._arrays, self._columns = matrix, matrix.arrays, columns
+        largest = matrix.fed.largest_product
+        self._single = matrix.fed.family.terms == 1 and largest <= _FLOAT32  # nothing is summed up
+        self._dtype = "float32" if self._single else self._arrays.fast_dtype(largest)
         size = matrix.size_for(len(columns.numbers))
         assert size is not None, "it is less than for all columns"
         self._vectors = draw_vectors(self._arrays, len(columns.numbers), size)
@@ -47,9 +48,8 @@ class Factor:
     def times(self, rows: Share) -> Any:
         """The product with some rows of a, in quanta, in a dtype that holds it; it is right."""
         product = self._product(rows)
-        wide = self._arrays.cast(product, "float64")
         exact = self._matrix.sums("a", self._image, rows.index)[0]
-        if self._arrays.equal(self._arrays.matmul(wide, self._vectors), exact):
+        if self._arrays.equal(self._arrays.times(product, self._vectors), exact):
             return product
         factors = (self._arrays.to_host(factor).astype(np.int64) for factor in (self._a(rows), self._b))
         return self._arrays.from_host(plain_product(*factors).astype(np.float64))
@@ -60,17 +60,31 @@ class Factor:
 
     def _product(self, rows: Share) -> Any:
         """By a fast way, which has yet to be verified."""
-        b = self._b
-        if self._matrix.fed.family.terms == 1:
-            a = self._a(rows)
-            if int((a != 0).sum(-1).max()) <= 1:
-                return a.sum(-1)[:, None] * b[abs(a).argmax(-1)]
-            if int((b != 0).sum(0).max()) <= 1:
-                return self._arrays.columns(a, abs(b).argmax(0)) * b.sum(0)[None, :]
-            return self._matrix.sums("a", self._arrays.cast(b, "float64"), rows.index)[0]
-        if self._dtype == "float64":
-            return self._matrix.sums("a", b, rows.index)[0]
-        return self._arrays.matmul(self._a(rows), b)
+        if self._single:
+            found = self._of_lone_elements(rows)
+            return self._sums(rows) if found is None else found
+        return self._sums(rows) if self._dtype == "float64" else self._arrays.matmul(self._a(rows), self._b)
+
+    def _sums(self, rows: Share) -> Any:
+        return self._matrix.sums("a", self._arrays.cast(self._b, "float64"), rows.index)[0]
+
+    def _of_lone_elements(self, rows: Share) -> Any:
+        """The product where each row of a, or each column of b, has one element that is not zero; None if neither."""
+        matrix, arrays, fed = self._matrix, self._arrays, self._matrix.fed
+        a, b = matrix.part("a", rows.index, None), matrix.part("b", None, self._columns.index)
+        k = fed.lone("a", a)
+        if k is not None:
+            lone = fed.singles("a", a[arrays.arange(0, len(k)), k], rows.index, k)
+            return arrays.cast(lone, "float32")[:, None] * fed.quanta("b", b[k], k, self._columns.index, "float32")
+        k = fed.lone("b", b.swapaxes(0, 1))
+        if k is None:
+            return None
+        lone = fed.singles("b", b[k, arrays.arange(0, len(k))], k, self._columns.index)
+        return fed.quanta("a", arrays.columns(a, k), rows.index, k, "float32") * arrays.cast(lone, "float32")
+
+    @functools.cached_property
+    def _b(self) -> Any:
+        return self._matrix.elements("b", None, self._columns.index, self._dtype)
 
     def _a(self, rows: Share) -> Any:
         return self._matrix.elements("a", rows.index, None, self._dtype)
