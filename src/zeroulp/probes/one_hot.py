@@ -18,6 +18,7 @@ from zeroulp.exactness import Lattice, certify, dyadic
 from zeroulp.probes import sizing
 from zeroulp.probes.base import Options, Settings, register
 from zeroulp.probes.places import axis_of_k, looked_up
+from zeroulp.probes.pool import pool_of, pooled, with_pool
 from zeroulp.probes.scaling import widest, with_spreads
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class OneHot:
             ways = (self._scaled, self._scaled, self._scaled_along_k, self._scaled_along_k)
             found = [way(problem, settings) for way, settings in zip(ways, found, strict=True)]
         top = [] if problem.out_format.is_integer or options.plain else [self._at_the_top(problem, options)]
+        found[:2] = [with_pool(problem, settings) for settings in found[:2]]  # where b is lone, columns differ in k
         return [found[0], found[3], *top, found[1], found[2]]
 
     def _scaled_along_k(self, problem: Matmul, settings: Settings) -> Settings:
@@ -86,7 +88,7 @@ class OneHot:
             return sizing.significands(numbers, high, most, part) * (1 - 2 * signs.below(2, part))
 
         if settings["lone"] != name or not problem.k:
-            return dense
+            return dense if name == "a" else pooled(problem, dense, pool_of(problem, settings, seed))
         along_k = axis_of_k(problem, name)
         order = seed.stream("order of k").permutation(problem.k)
         own = order[np.arange(problem.m if name == "a" else problem.n) % problem.k]

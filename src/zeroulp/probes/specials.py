@@ -100,7 +100,8 @@ class Specials:
             width = int(settings[f"{name}_width"])
             signs, high = seed.field(f"signs of {name}"), seed.field(f"high bits of {name}")
             single = lambda part: _integers(numbers, high, width, part) * (1 - 2 * signs.below(2, part))  # noqa: E731
-            return _keep_one(problem, single, seed) if name == "a" else single
+            pool = pool_of(problem, settings, seed)
+            return _keep_one(problem, single, seed) if name == "a" else pooled(problem, single, pool)
         along_k = axis_of_k(problem, name)
         if clause == OVERFLOW:
             across = (1 - 2 * seed.stream(name).below(2, (problem.m if name == "a" else problem.n,))).astype(np.int32)
@@ -230,7 +231,8 @@ def _subnormal_operands(problem: Matmul) -> Settings:
     if total < low or inner <= 0:
         return {}
     exponents: Settings = {"a_exponent": lowest["a"] + inner, "b_exponent": lowest["b"] + inner}
-    return exponents | {"a_width": widths["a"], "b_width": widths["b"], "inner": inner, "extremes": True, "lone": "a"}
+    found = {"a_width": widths["a"], "b_width": widths["b"], "inner": inner, "extremes": True, "lone": "a"}
+    return with_pool(problem, exponents | found)
 
 
 def _subnormal_results(problem: Matmul) -> Settings:
@@ -243,7 +245,8 @@ def _subnormal_results(problem: Matmul) -> Settings:
     exponents = _split(total, _normal_exponents(a, width), _normal_exponents(b, 1))
     if sum(exponents) != total:
         return {}
-    return {"a_exponent": exponents[0], "b_exponent": exponents[1], "a_width": width, "b_width": 1, "lone": "a"}
+    found = {"a_exponent": exponents[0], "b_exponent": exponents[1], "a_width": width, "b_width": 1, "lone": "a"}
+    return with_pool(problem, found)
 
 
 def _factors(problem: Matmul) -> tuple[tuple[str, Format], ...]:

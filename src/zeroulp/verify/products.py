@@ -14,6 +14,7 @@ import numpy as np
 
 from zeroulp.judge import Tally, differing
 from zeroulp.reference import expected_of_total, plain_product
+from zeroulp.reference.product import exact_product
 from zeroulp.verify.freivalds import draw_vectors
 from zeroulp.verify.pooled import groups_of, rounded
 
@@ -110,9 +111,10 @@ def compare(matrix: Matrix, tally: Tally, rows: Any, columns: Any) -> None:
 
 
 def _compare_few(matrix: Matrix, tally: Tally, down: Share, across: Share) -> None:
-    """The same by plain products of integers on the host."""
+    """The same on the host."""
     a, b = matrix.elements("a", down.index), matrix.elements("b", None, across.index)
-    exact = plain_product(*(matrix.arrays.to_host(factor).astype(np.int64) for factor in (a, b)))
+    factors = (np.ascontiguousarray(matrix.arrays.to_host(factor)).astype(np.int64) for factor in (a, b))
+    exact = exact_product(*factors, matrix.fed.largest_product)
     _tell(matrix, tally, (matrix.arrays.from_host(exact.astype(np.float64)), None), down, across)
 
 
@@ -148,7 +150,9 @@ def _other_rows(matrix: Matrix, product: Any, down: Share, across: Share) -> Any
     def expected(part: Share, some: slice) -> Any:
         total = _scalable(matrix, matrix.total(product[some], part, across))
         row, column = matrix.fed.powers(part.index, across.index, _dtype(total))
-        return matrix.arrays.encoded(total * column if row is None else total * column * row, matrix.problem.out_format)
+        total = total * column if row is None else total * column * row
+        total = total + 0.0 if matrix.fed.family.terms == 1 else total  # zeros are positive
+        return matrix.arrays.encoded(total, matrix.problem.out_format)
 
     return _differing(matrix, expected, down, across)
 

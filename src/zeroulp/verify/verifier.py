@@ -85,7 +85,7 @@ class Verifier:
             pass
         elif rounds and self.fed.pool is not None:
             rows = other_than_pooled(matrix, self.fed.pool)
-        else:
+        elif not (rounds and self.fed.family.terms == 1):  # single products hardly ever are exact
             rows = inexact_rows(matrix)
             if not rounds or len(rows) < _OFTEN * self.fed.problem.m:
                 columns = inexact_columns(matrix, rows) if rows.size else columns
