@@ -41,8 +41,10 @@ MOVED_BYTES = 3 * 4096
 KEPT_RESULTS, KEPT_BYTES = 6, 2**28
 """How many results are looked at again at the end: so many, or as many as fit, and one in any case."""
 
+CODES_PER_TRIAL = 4
+"""How many results of one trial are kept to name what is wrong."""
+
 _KEPT_CALLS = (1, 2, 4, 7, 12, 19)
-_CODES_PER_TRIAL = 4  # results of one trial that are kept to name what is wrong
 _PERHAPS_LATE = {"nondeterministic", "unwritten-output"}
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.04, 1.0  # seconds, for a result that may be late; twice its call, within these
 
@@ -313,13 +315,16 @@ class Bench:
 
     def _compare(self, trial: Trial, seen: Observation, codes: Any, operands: list[Region]) -> None:
         """Judge the first result of a trial; later ones must be the same."""
-        arrays = arrays_of(codes)
         first = seen.outcome is None
         if first:
             seen.outcome = self._judged(seen, codes, operands)
-        if len(seen.results) < _CODES_PER_TRIAL:
+        if len(seen.results) < CODES_PER_TRIAL:
             seen.results.append(codes)
-        if first or arrays.equal(codes, seen.results[0]):
+        if not first:
+            self._compare_with_first(trial, seen, codes)
+
+    def _compare_with_first(self, trial: Trial, seen: Observation, codes: Any) -> None:
+        if arrays_of(codes).equal(codes, seen.results[0]):
             return
         if trial.certificate.theorem == "bounded":
             return  # bits are not determined

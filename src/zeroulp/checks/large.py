@@ -17,7 +17,7 @@ import numpy as np
 from zeroulp import memory
 from zeroulp.arrays import arrays_of
 from zeroulp.arrays.fingerprint import fingerprint
-from zeroulp.checks.bench import Bench, Earlier, Observation
+from zeroulp.checks.bench import CODES_PER_TRIAL, Bench, Earlier, Observation
 from zeroulp.checks.inputs import blocks_of
 from zeroulp.checks.judging import on_host
 from zeroulp.judge import Differs, Matched, Value
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from zeroulp.runner import Returned, Runner
     from zeroulp.runner.base import Call
 
-_LOOKS = 4
+_LOOKS = 8
 """Calls after which another result is watched: buffers that are used in turn show, up to so many."""
 
 _WHOLE = ("integers", "codes", "expected")  # what inputs remember of all their elements, once asked
@@ -72,15 +72,16 @@ class LargeBench(Bench):
         self._look_at_watched(trial, seen, mark, output)
         if seen.outcome is None:
             seen.outcome = self._judged(seen, codes, operands)
-            if isinstance(seen.outcome, Differs):
-                seen.results.append(arrays_of(codes).copy(codes))  # it is wrong, and has to be named
-            elif self.runner.mark(self.calls, output) != mark:
+            if isinstance(seen.outcome, Matched) and self.runner.mark(self.calls, output) != mark:
                 self._find(seen, trial, "late-result", "goes on writing its result after it has returned")
             if self.writes:
                 seen.row = arrays_of(codes).copy(codes[(0,) * len(self.problem.batch)][:1])
         elif mark != seen.marks[0]:
             self._compare_again(trial, seen, codes, operands)
-        if isinstance(seen.outcome, Matched) and not seen.findings:
+        if isinstance(seen.outcome, Differs):
+            if len(seen.results) < CODES_PER_TRIAL:
+                seen.results.append(arrays_of(codes).copy(codes))  # it has to be named
+        elif not seen.findings:
             seen.results, self._lent = [codes], seen
 
     def _look_at_watched(self, trial: Trial, seen: Observation, mark: str, output: Region) -> None:
@@ -95,8 +96,11 @@ class LargeBench(Bench):
 
     def _compare_again(self, trial: Trial, seen: Observation, codes: Any, operands: list[Region]) -> None:
         """Another result on the same inputs: right all the same (zeros, NaN), or wrong where the first was right."""
-        if trial.certificate.theorem == "bounded" or isinstance(seen.outcome, Differs):
-            return  # bits are not determined; or wrong as it is, and looked at more closely to be named
+        if isinstance(seen.outcome, Differs):
+            self._compare_with_first(trial, seen, codes)
+            return
+        if trial.certificate.theorem == "bounded":
+            return  # bits are not determined
         outcome = self._judged(seen, codes, operands)
         if isinstance(outcome, Differs):
             written = not self._is_poison(seen.poisons[-1], codes, outcome)

@@ -55,7 +55,7 @@ class Run:
             return self._report(Verdict.INCONCLUSIVE, isolation=isolation)
         size = block_size(plan.problem, [trial.layouts for trial in plan.trials], writes=self._writes)
         try:
-            runner = session.runner(plan.problem, size)
+            runner = session.runner(plan.problem, size, self.options.get("workspace_bytes"))
         except KernelError as error:
             session.discard()
             return self._broken(error, isolation, None)

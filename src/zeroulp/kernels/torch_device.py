@@ -248,6 +248,15 @@ def attach(name: str, block: Array) -> Device:
         raise UsageError(f"the device {name!r} cannot be used", why=why, do=do) from error
 
 
+def available_on(name: str) -> int | None:
+    """Bytes on the CUDA device called *name* that are free, or PyTorch's in this process; None: nobody knows."""
+    torch = sys.modules.get("torch")
+    try:
+        return int(torch.cuda.mem_get_info(name)[0] + torch.cuda.memory_reserved(name))
+    except (AttributeError, RuntimeError, ValueError, AssertionError):  # no PyTorch yet, no device: said elsewhere
+        return None
+
+
 def _nvidia_driver() -> str:
     """Version of NVIDIA's driver, or nothing."""
     text = ctypes.create_string_buffer(96)

@@ -74,7 +74,7 @@ class WorkerProcess:
             raise UsageError(f"a deadline of {deadline_seconds:g} s", do="pass a positive number of seconds")
         self._spec = spec
         self._landing, size = self._arranged(problem, size_bytes)
-        self._size = size
+        self.size_bytes = size
         self._deadline = deadline_seconds
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  (closed in close)
         self._shared = _shared_file(size)
@@ -118,9 +118,9 @@ class WorkerProcess:
             MemoryError: If there is not so much memory.
         """
         self._landing, size = self._arranged(problem, size_bytes)
-        if size > self._size:  # never smaller: a kernel that looks at its old operands is wrong, and must not crash
+        if size > self.size_bytes:  # never smaller: a kernel that looks at its old operands is wrong, and must not crash
             _resize(self._shared, size)
-            self._size = size
+            self.size_bytes = size
         self._ask({"do": "turn", "problem": problem.to_dict()}, self._deadline)
         self._device = None  # its block is given back on both sides before another one is made
         self.block = map_memory(self._shared, size)
