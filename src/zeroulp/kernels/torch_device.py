@@ -250,7 +250,7 @@ def attach(name: str, block: Array) -> Device:
 
 def available_on(name: str) -> int | None:
     """Bytes on the CUDA device called *name* that are free, or PyTorch's in this process; None: nobody knows."""
-    torch = sys.modules.get("torch")
+    torch: Any = sys.modules.get("torch")
     try:
         return int(torch.cuda.mem_get_info(name)[0] + torch.cuda.memory_reserved(name))
     except (AttributeError, RuntimeError, ValueError, AssertionError):  # no PyTorch yet, no device: said elsewhere

@@ -118,7 +118,7 @@ class WorkerProcess:
             MemoryError: If there is not so much memory.
         """
         self._landing, size = self._arranged(problem, size_bytes)
-        if size > self.size_bytes:  # never smaller: a kernel that looks at its old operands is wrong, and must not crash
+        if size > self.size_bytes:  # never smaller: a kernel that looks at old operands is wrong, and must not crash
             _resize(self._shared, size)
             self.size_bytes = size
         self._ask({"do": "turn", "problem": problem.to_dict()}, self._deadline)
