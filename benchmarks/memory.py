@@ -78,11 +78,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     alone, _ = _measure(None)
     report(
         "Peak memory of a check in MiB, beside operands, one output and guards",
-        ["m x n x k", "format", "kernel", "isolation", "operands + output + guards", "peak", "beyond", "calls", "s", "verdict"],
+        [*"m x n x k|format|kernel|isolation|operands + output + guards|peak|beyond|calls|s|verdict".split("|")],
         rows,
-        f"Nothing is subtracted: Python, NumPy and zeroulp alone take {alone / 2**20:.0f} MiB, and twice that with a worker.\n"
+        f"Nothing is subtracted. Python, NumPy and zeroulp alone take {alone / 2**20:.0f} MiB; a worker has them too.\n"
         "peak: VmHWM of the process; with a worker what both have of their own and what they share, every 10 ms.\n"
-        "A result that a worker's kernel returns lies in memory twice: where the kernel left it, and where it is judged.",
+        "A result that a worker's kernel returns is there twice: where the kernel left it, and where it is judged.",
     )
     return 0
 
