@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SIZES = ("16384x16384x32:float16", "16384x16384x32:float32", "32x16384x16384:float16", "32x16384x16384:float32")
-KERNELS = ("returns", "writes")
+KERNELS = ("returns", "writes", "gathers")
 ISOLATIONS = ("none", "process")
+PARTS = "operands, output, guards"
+HEAD = ("m x n x k", "format", "kernel", "isolation", PARTS, "peak", "beyond", "calls", "s", "verdict")
 _TILE = 1024
 _PAUSE = 0.01  # seconds between two looks at the processes
 
@@ -49,12 +51,29 @@ def returns(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return out
 
 
+def gathers(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Returns its output, in O(m n): right where rows of a or columns of b have one element, as in `one_hot`."""
+    out = np.empty((a.shape[0], b.shape[1]), a.dtype)
+    step = range(0, len(a), _TILE // 4)
+    if all(int((a[i : i + step.step] != 0).sum(1).max()) <= 1 for i in step):
+        lone, whole, result = a, b, out
+    else:
+        lone, whole, result = b.T, a.T, out.T
+    for i in range(0, len(lone), step.step):
+        part = lone[i : i + step.step]
+        k = (part != 0).argmax(1)
+        values = part[np.arange(len(part)), k]
+        for row, (place, value) in enumerate(zip(k, values, strict=True), i):
+            result[row] = whole[place].astype(np.float32) * np.float32(value)
+    return out
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print; or be measured."""
     parser = argparse.ArgumentParser(description=__doc__)
     default, text = [size(text) for text in SIZES], f"default: {' '.join(SIZES)}"
     parser.add_argument("--sizes", nargs="+", type=size, default=default, metavar="MxNxK[:FORMAT]", help=text)
-    parser.add_argument("--kernels", nargs="+", choices=KERNELS, default=KERNELS, help="default: both")
+    parser.add_argument("--kernels", nargs="+", choices=KERNELS, default=KERNELS[:2], help="default: returns writes")
     parser.add_argument("--isolate", nargs="+", choices=ISOLATIONS, default=ISOLATIONS, help="default: both")
     parser.add_argument("--trials", type=int, help="trials of each probe (default: a default check)")
     parser.add_argument("--probe", action="append", help="a probe to use (default: all)")
@@ -78,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     alone, _ = _measure(None)
     report(
         "Peak memory of a check in MiB, beside operands, one output and guards",
-        [*"m x n x k|format|kernel|isolation|operands + output + guards|peak|beyond|calls|s|verdict".split("|")],
+        list(HEAD),
         rows,
         f"Nothing is subtracted. Python, NumPy and zeroulp alone take {alone / 2**20:.0f} MiB; a worker has them too.\n"
         "peak: VmHWM of the process; with a worker what both have of their own and what they share, every 10 ms.\n"

@@ -73,7 +73,7 @@ def test_a_right_one_is_not_accused(tmp_path, problem, isolation, options, monke
     """))
     looked = []
     look = large.LargeBench._look_at_result
-    monkeypatch.setattr(large.LargeBench, "_look_at_result", lambda *args: (looked.append(1), look(*args)))
+    monkeypatch.setattr(large.LargeBench, "_look_at_result", lambda *args, **how: (looked.append(1), look(*args, **how)))
     assert kinds(f"{tmp_path / 'kernel.py'}:matmul", problem, isolation=isolation, **options) == []
     assert len(looked) > 20
 

@@ -201,7 +201,7 @@ class Bench:
         if not self._has_right_attributes(trial, seen, returned) or seen.findings:
             return
         assert returned.codes is not None
-        self._look_at_result(trial, seen, returned.codes, operands, output)
+        self._look_at_result(trial, seen, returned.codes, operands, output, patient=patient)
         if patient and (isinstance(seen.outcome, Differs) or _kinds(seen) & _PERHAPS_LATE):
             self._wait(trial, seen, returned, operands, output)
 
@@ -291,9 +291,10 @@ class Bench:
         return returned.codes is not None
 
     def _look_at_result(
-        self, trial: Trial, seen: Observation, codes: Any, operands: list[Region], output: Region
+        self, trial: Trial, seen: Observation, codes: Any, operands: list[Region], output: Region, *, patient: bool
     ) -> None:
         """What this call and the one before returned."""
+        del patient
         self._look_at_earlier(trial, seen, codes, output)
         self._compare(trial, seen, codes, operands)
 

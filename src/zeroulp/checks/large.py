@@ -64,9 +64,13 @@ class LargeBench(Bench):
         return base.row
 
     def _look_at_result(
-        self, trial: Trial, seen: Observation, codes: Any, operands: list[Region], output: Region
+        self, trial: Trial, seen: Observation, codes: Any, operands: list[Region], output: Region, *, patient: bool
     ) -> None:
-        """Judge the first result of a trial; later ones must be the same, and the one that is watched what it was."""
+        """
+        Judge the first result of a trial; later ones must be the same, and the one that is watched what it was.
+
+        Results are copied all the same where they are wrong, or looked at to name what is wrong.
+        """
         mark = fingerprint(codes)
         seen.marks.append(mark)
         self._look_at_watched(trial, seen, mark, output)
@@ -78,9 +82,9 @@ class LargeBench(Bench):
                 seen.row = arrays_of(codes).copy(codes[(0,) * len(self.problem.batch)][:1])
         elif mark != seen.marks[0]:
             self._compare_again(trial, seen, codes, operands)
-        if isinstance(seen.outcome, Differs):
+        if isinstance(seen.outcome, Differs) or not patient:
             if len(seen.results) < CODES_PER_TRIAL:
-                seen.results.append(arrays_of(codes).copy(codes))  # it has to be named
+                seen.results.append(arrays_of(codes).copy(codes))
         elif not seen.findings:
             seen.results, self._lent = [codes], seen
 
