@@ -90,4 +90,3 @@ def _sums_on_host(piece: Array) -> bytes:
 @functools.cache
 def _keys() -> Array:
     return HOST.words(_KEY, 0, _CHUNK)
-

@@ -196,4 +196,3 @@ class Executor:
     def versions(self) -> dict[str, str]:
         """Versions of the framework, and of the device if there is one."""
         return {**versions(self._kernel.framework), **self._device.versions()}
-
