@@ -49,6 +49,14 @@ class Fused(Protocol):
         """
         ...
 
+    def chunk_sums(self, words: Any, keys: Any) -> Any:
+        """
+        For each row of an int32 matrix, the sum of products of its two halves, each plus the *keys*; modulo 2^64.
+
+        Words and their sums with keys, modulo 2^32, count as unsigned.
+        """
+        ...
+
 
 class Arrays(Protocol):
     """
@@ -204,10 +212,6 @@ class Arrays(Protocol):
 
     def put(self, stored: Any, place: tuple[Any, ...], code: int) -> None:
         """Put one encoding at one place, or at all places that are selected, of a stored array."""
-        ...
-
-    def checksum(self, raw: Any) -> int:
-        """A number of 64 bits made of bytes and their places."""
         ...
 
 

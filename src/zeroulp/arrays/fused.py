@@ -82,11 +82,11 @@ class Triton:
             return None
         return self._sums(codes, format_, vectors, factors, limit)
 
-    def weighted_sum(self, words: Any) -> Any:
-        """As `Torch.weighted_sum`; None: not here."""
-        if words.numel() < self._fewest or not self._is_trusted("checksum", "", self._checks_the_same):
+    def chunk_sums(self, words: Any, keys: Any) -> Any:
+        """Of a fingerprint; None: not here."""
+        if words.numel() < self._fewest or not self._is_trusted("chunk sums", "", self._hashes_the_same):
             return None
-        return self._weighted_sum(words)
+        return self._chunk_sums(words, keys)
 
     def _drawn(self, key: int, places: Any, bound: int, *, signed: bool) -> Any:
         torch, first, width = self._torch, 0, 0
@@ -120,9 +120,9 @@ class Triton:
             self._kernels.sums(stored, weights[some], out[some], off if low == 0 else None, *each, limit)
         return _times(out.T, rows), None if off is None else off != 0
 
-    def _weighted_sum(self, words: Any) -> Any:
-        out = self._arrays.arange(0, 1)
-        self._kernels.weighted_sum(words, out)
+    def _chunk_sums(self, words: Any, keys: Any) -> Any:
+        out = self._torch.empty(len(words), dtype=self._torch.int64, device=words.device)
+        self._kernels.chunk_sums(words, keys, out)
         return out
 
     def _factors(self, factors: Any, dtype: str) -> tuple[Any, int]:
@@ -201,9 +201,11 @@ class Triton:
                 return False
         return True
 
-    def _checks_the_same(self) -> bool:
-        words = self._arrays.integers_plainly(7, (0, 2 * 70001), 1 << 32).view(self._torch.int64)
-        return int(self._weighted_sum(words)) == int(self._arrays.weighted_sum(words))
+    def _hashes_the_same(self) -> bool:
+        words = self._arrays.integers_plainly(7, (0, 3 * 4096), 1 << 32).reshape(3, 4096)
+        keys = self._arrays.integers_plainly(8, (0, 4096), 1 << 32)
+        mixed = (words + keys).to(self._torch.int64).bitwise_and_(2**32 - 1)
+        return bool(self._torch.equal(self._chunk_sums(words, keys), (mixed[:, :2048] * mixed[:, 2048:]).sum(-1)))
 
 
 def _times(array: Any, factors: Any) -> Any:

@@ -175,19 +175,6 @@ class Host:
         """One code at one place."""
         encoding.bits_of(stored)[place] = code
 
-    def checksum(self, raw: Array) -> int:
-        """The sum of odd multiples of all 64-bit words, modulo 2^64."""
-        raw = np.ascontiguousarray(raw).reshape(-1).view(np.uint8)
-        whole = raw.size // 8 * 8
-        total = int.from_bytes(raw[whole:].tobytes(), "little")
-        words = raw[:whole].view(np.uint64)
-        with np.errstate(over="ignore"):
-            for low in range(0, words.size, _CHUNK):
-                part = words[low : low + _CHUNK]
-                weights = np.arange(2 * low + 1, 2 * (low + part.size) + 1, 2, dtype=np.uint64) * _GOLDEN
-                total += int(np.dot(part, weights))
-        return total % 2**64
-
 
 def _splitmix64(key: np.uint64, counter: NDArray[np.uint64]) -> NDArray[np.uint64]:
     z = counter * _GOLDEN

@@ -238,27 +238,6 @@ class Torch:
         """One code at one place."""
         self.codes(stored)[place] = _signed(code, 8 * stored.element_size())
 
-    def checksum(self, raw: Any) -> int:
-        """The sum of odd multiples of all 64-bit words, modulo 2^64."""
-        dense = raw if raw.numel() > 1 and raw.is_contiguous() else self.copy(raw)
-        raw = dense.reshape(-1).view(self._torch.uint8)
-        whole = raw.numel() // 8 * 8
-        rest = int.from_bytes(bytes(raw[whole:].tolist()), "little") if whole < raw.numel() else 0
-        aligned = raw[:whole].clone() if raw.data_ptr() % 8 else raw[:whole]
-        words, fused = aligned.view(self._torch.int64), self.fused
-        summed = None if fused is None else fused.weighted_sum(words)
-        summed = self.weighted_sum(words) if summed is None else summed
-        return (rest + int(summed) * _GOLDEN) % 2**64
-
-    def weighted_sum(self, words: Any) -> Any:
-        """The sum of odd multiples of int64 words, modulo 2^64, by PyTorch's own operations."""
-        summed = self.arange(0, 1)
-        for low in range(0, words.numel(), self.block_elements):
-            part = words[low : low + self.block_elements]
-            weights = self.arange(low, low + part.numel()).mul_(2).add_(1)
-            summed += weights.mul_(part).sum()
-        return summed
-
 
 def _signed(number: int, bits: int = 64) -> int:
     """The same bits as an integer with sign."""

@@ -107,14 +107,18 @@ def _sums(
         tl.atomic_max(off + i, wrong, mask=below)
 
 
-@triton.jit(do_not_specialize=["count"])
-def _weighted_sum(words, out, count, BLOCK: tl.constexpr, TIMES: tl.constexpr):
-    """Out += sum of (2i + 1) words[i], modulo 2^64."""
-    summed = tl.zeros((BLOCK,), tl.int64)
-    for step in range(TIMES):
-        i = (tl.program_id(0).to(tl.int64) * TIMES + step) * BLOCK + tl.arange(0, BLOCK)
-        summed += tl.load(words + i, mask=i < count, other=0) * (2 * i + 1)
-    tl.atomic_add(out, tl.sum(summed, 0))
+@triton.jit
+def _chunk_sums(words, keys, out, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """Sum up, for each chunk c, all (words[c, i] + keys[i]) (words[c, i + half] + keys[i + half]), all unsigned."""
+    chunk = words + tl.program_id(0).to(tl.int64) * WIDTH
+    summed = tl.zeros((BLOCK,), tl.uint64)
+    for low in range(0, WIDTH // 2, BLOCK):
+        i = low + tl.arange(0, BLOCK)
+        first = (tl.load(chunk + i) + tl.load(keys + i)).to(tl.uint32, bitcast=True)
+        i += WIDTH // 2
+        second = (tl.load(chunk + i) + tl.load(keys + i)).to(tl.uint32, bitcast=True)
+        summed += first.to(tl.uint64) * second.to(tl.uint64)
+    tl.store(out + tl.program_id(0), tl.sum(summed, 0).to(tl.int64))
 
 
 def integers(out: Any, indices: Any, width: int, key: int, first: int, bound: int, half: int) -> None:
@@ -149,7 +153,6 @@ def sums(
     )  # fmt: skip
 
 
-def weighted_sum(words: Any, out: Any) -> None:
-    """Add the sum of odd multiples to *out*."""
-    block, times = 1024, 16
-    _weighted_sum[(triton.cdiv(words.numel(), block * times),)](words, out, words.numel(), BLOCK=block, TIMES=times)
+def chunk_sums(words: Any, keys: Any, out: Any) -> None:
+    """NH of the rows of a matrix, whose width is a multiple of 2,048."""
+    _chunk_sums[(words.shape[0],)](words, keys, out, WIDTH=words.shape[1], BLOCK=_BLOCK)

@@ -17,6 +17,7 @@ import numpy as np
 
 from zeroulp import encoding
 from zeroulp.arrays import HOST
+from zeroulp.arrays.fingerprint import fingerprint
 from zeroulp.checks.change import a_few_changed
 from zeroulp.draw import Part, Seed
 from zeroulp.probes import draw_scales, elements_of, family_of, looked_up, overlaid, pool_of, probe_named
@@ -381,5 +382,5 @@ def digest(targets: Mapping[str, Any], arrays: Arrays) -> str:
     """A hash of all input bits, to tell whether two trials are the same."""
     hashed = hashlib.blake2b(digest_size=16)
     for name in sorted(targets):
-        hashed.update(f"{name} {arrays.checksum(arrays.codes(targets[name])):016x} ".encode())
+        hashed.update(f"{name} {fingerprint(arrays.codes(targets[name]))} ".encode())
     return hashed.hexdigest()

@@ -10,11 +10,13 @@ from zeroulp.checks.audit import Audit
 from zeroulp.checks.bench import Bench, Observation, block_size
 from zeroulp.checks.environment import describe_environment
 from zeroulp.checks.judging import REFERENCES, Judge
+from zeroulp.checks.large import LargeBench
 from zeroulp.checks.naming import name_difference, name_repetition
 from zeroulp.checks.special import is_special, look_at_special
 from zeroulp.errors import AuditFailedError, KernelError, KernelRaisedError
 from zeroulp.judge import Differs
 from zeroulp.kernels.load import is_library
+from zeroulp.memory import is_copied
 from zeroulp.report import Finding, Report, TrialRecord, Verdict
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ class Run:
             return self._report(Verdict.INCONCLUSIVE, isolation=isolation)
         size = block_size(plan.problem, [trial.layouts for trial in plan.trials], writes=self._writes)
         try:
-            runner = session.runner(plan.problem, size)
+            runner = session.runner(plan.problem, size, self.options.get("workspace_bytes"))
         except KernelError as error:
             session.discard()
             return self._broken(error, isolation, None)
@@ -66,7 +68,8 @@ class Run:
         self.audit = Audit([trial.index for trial in plan.trials])
         reference = self.options.get("reference", REFERENCES[0])
         judge = Judge(self.options.get("workspace_bytes"), reference, self.audit)
-        bench = Bench(plan.problem, runner, self.seed, judge, writes=self._writes)
+        kind = Bench if is_copied(plan.problem.output) else LargeBench
+        bench = kind(plan.problem, runner, self.seed, judge, writes=self._writes)
         is_spoiled = False
         try:
             self._trials(bench)

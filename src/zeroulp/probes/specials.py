@@ -231,7 +231,7 @@ def _subnormal_operands(problem: Matmul) -> Settings:
     if total < low or inner <= 0:
         return {}
     exponents: Settings = {"a_exponent": lowest["a"] + inner, "b_exponent": lowest["b"] + inner}
-    found = {"a_width": widths["a"], "b_width": widths["b"], "inner": inner, "extremes": True, "lone": "a"}
+    found: Settings = {"a_width": widths["a"], "b_width": widths["b"], "inner": inner, "extremes": True, "lone": "a"}
     return with_pool(problem, exponents | found)
 
 
@@ -245,7 +245,7 @@ def _subnormal_results(problem: Matmul) -> Settings:
     exponents = _split(total, _normal_exponents(a, width), _normal_exponents(b, 1))
     if sum(exponents) != total:
         return {}
-    found = {"a_exponent": exponents[0], "b_exponent": exponents[1], "a_width": width, "b_width": 1, "lone": "a"}
+    found: Settings = {"a_exponent": exponents[0], "b_exponent": exponents[1], "a_width": width, "b_width": 1, "lone": "a"}
     return with_pool(problem, found)
 
 

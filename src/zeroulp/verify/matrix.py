@@ -123,7 +123,7 @@ class Matrix:
     def shares(self, numbers: Any) -> Iterator[Share]:
         """So many at a time that the operands, and what becomes of their product, fit into the workspace."""
         k = self.problem.k
-        side = max(1, int((math.sqrt(k * k + 6 * self.most) - k) / 6))  # 2 side k + 6 side^2 elements
+        side = max(1, int((math.sqrt(4 * k * k + 6 * self.most) - 2 * k) / 6))  # 4 side k + 6 side^2 elements
         for low in range(0, len(numbers), side):
             yield self.share(numbers[low : low + side])
 

@@ -113,8 +113,8 @@ def compare(matrix: Matrix, tally: Tally, rows: Any, columns: Any) -> None:
 def _compare_few(matrix: Matrix, tally: Tally, down: Share, across: Share) -> None:
     """The same on the host."""
     a, b = matrix.elements("a", down.index), matrix.elements("b", None, across.index)
-    factors = (np.ascontiguousarray(matrix.arrays.to_host(factor)).astype(np.int64) for factor in (a, b))
-    exact = exact_product(*factors, matrix.fed.largest_product)
+    left, right = (np.ascontiguousarray(matrix.arrays.to_host(factor)).astype(np.int64) for factor in (a, b))
+    exact = exact_product(left, right, matrix.fed.largest_product)
     _tell(matrix, tally, (matrix.arrays.from_host(exact.astype(np.float64)), None), down, across)
 
 
