@@ -10,24 +10,25 @@ but for some that lie elsewhere.
 
 from __future__ import annotations
 
+import functools
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from zeroulp import encoding, memory
 from zeroulp.arrays import arrays_of
+from zeroulp.checks.excerpt import Excerpt
 from zeroulp.checks.inputs import Inputs, digest, draw_inputs
-from zeroulp.checks.judging import Judge, on_host
 from zeroulp.checks.poison import foreign_number, poison_of
+from zeroulp.checks.repetition import differences
 from zeroulp.checks.snapshot import Snapshot
-from zeroulp.judge import Differs, Matched, Outcome, same
+from zeroulp.judge import Differs, Matched, Outcome
 from zeroulp.problem import LAYOUTS
 from zeroulp.report import Finding
 from zeroulp.runner.base import Call
 
 if TYPE_CHECKING:
+    from zeroulp.checks.judging import Judge
     from zeroulp.encoding import Array
     from zeroulp.memory import Region
     from zeroulp.plan import Trial
@@ -68,16 +69,10 @@ class Observation:
     outcome: Outcome | None = None
     findings: list[Finding] = field(default_factory=list)
 
-    @property
-    def codes(self) -> list[Array]:
-        """The results on the host."""
-        return [on_host(result, self.inputs.problem.out_format) for result in self.results]
-
-    @property
-    def poison(self) -> list[int | Array]:
-        """The poisons on the host."""
-        format_ = self.inputs.problem.out_format
-        return [poison if isinstance(poison, int) else on_host(poison, format_) for poison in self.poisons]
+    @functools.cached_property
+    def excerpt(self) -> Excerpt:
+        """What of the first result is looked at to name what is wrong, on the host, as it is when first asked for."""
+        return Excerpt.of(self.inputs, self.results[0], self.outcome)
 
     @property
     def share_compared(self) -> float:
@@ -280,20 +275,16 @@ class Bench:
             return
         if trial.certificate.theorem == "bounded":
             return  # bits are not determined
-        format_ = self.problem.out_format
-        now, before = (on_host(result, format_) for result in (codes, seen.results[0]))
-        differ = ~same(now, before, format_)
-        if trial.certificate.masked and seen.inputs.expected.compared is not None:
-            differ &= seen.inputs.expected.compared
-        if not differ.any():
+        differ = differences(codes, seen.results[0], seen)
+        if not differ.count:
             return
-        share = f"{np.count_nonzero(differ):,} of {differ.size:,} outputs"
-        if (differ & ~np.asarray(now == seen.poison[-1])).any():
-            sentence = f"returns other bits when called again on the same inputs, in {share}"
-            self._find(seen, trial, "nondeterministic", sentence)
-        else:
+        share = f"{differ.count:,} of {self.problem.output.size:,} outputs"
+        if differ.are_poison:
             sentence = f"leaves outputs unwritten when called again on the same inputs, {share}"
             self._find(seen, trial, "unwritten-output", sentence)
+        else:
+            sentence = f"returns other bits when called again on the same inputs, in {share}"
+            self._find(seen, trial, "nondeterministic", sentence)
 
     def _judged(self, seen: Observation, codes: Any, operands: list[Region]) -> Outcome:
         """What every correct kernel returns, compared with what this one did."""

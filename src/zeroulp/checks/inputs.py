@@ -80,8 +80,11 @@ class Inputs:
 
     def shape(self, name: str) -> Shape:
         """The shape that is drawn: an axis of stride 0 has extent 1."""
-        full = next(operand.shape for operand in self.problem.operands if operand.name == name)
+        full = self._full(name)
         return (1, *full[1:]) if LAYOUTS[self.trial.layouts[name]].broadcast and full[0] else full
+
+    def _full(self, name: str) -> Shape:
+        return next(operand.shape for operand in self.problem.operands if operand.name == name)
 
     def elements(self, name: str) -> Elements:
         """How its elements, in quanta, follow from their places."""
@@ -233,21 +236,46 @@ class Inputs:
         A smaller problem: some rows of a, and of the result, and some columns of b, in one entry of the batch.
 
         Returns:
-            The problem, and its operands in quanta. Not for operands with an axis of stride 0.
+            The problem, and its operands in quanta.
         """
         problem = self.problem
         drawn = {}
         for operand in problem.operands:
-            name, shape = operand.name, self.shape(operand.name)
-            own = {"a": (rows, None), "b": (None, columns), "c": (rows, columns), "bias": (None, columns)}[name]
-            swapped = (name == "a" and problem.transpose_a) or (name == "b" and problem.transpose_b)
-            down, across = own[::-1] if swapped else own
-            first = int(np.ravel_multi_index(entry, shape[:-2])) * shape[-2] if len(shape) > 2 else 0
-            count = shape[-2] if len(shape) > 1 else 1
-            part = Part.whole(shape).at(first + (np.arange(count) if down is None else down), across)
-            found = np.asarray(self.elements(name)(part))
-            drawn[name] = found[0] if name == "bias" else found
+            found = np.asarray(self.elements(operand.name)(self._part(operand.name, entry, rows, columns)))
+            drawn[operand.name] = found[0] if operand.name == "bias" else found
         return problem.replace(m=len(rows), n=len(columns), batch=()), drawn
+
+    def codes_of_part(self, entry: tuple[int, ...], rows: Array, columns: Array) -> dict[str, Array]:
+        """Encodings of the operands of that smaller problem, by integer arithmetic on the host."""
+        encoded = {}
+        for operand in self.problem.operands:
+            name, shape = operand.name, self.shape(operand.name)
+            part = self._part(name, entry, rows, columns)
+            codes = np.array(self._encoded(name, self.elements(name)(part), part))
+            across = part.coordinate(-1)[0]
+            for place, code in self.special(name) if name in ("a", "b") else ():
+                row = int(np.ravel_multi_index(place[:-1], shape[:-1]))
+                codes[np.ix_(part.numbers() == row, across == place[-1])] = code
+            encoded[name] = codes[0] if name == "bias" else codes
+        return encoded
+
+    def own_axes(self, name: str, rows: Array, columns: Array) -> tuple[Array | None, Array | None]:
+        """Which of an operand's last two axes, as it is stored, have these rows or columns; None: all of it."""
+        own = {"a": (rows, None), "b": (None, columns), "c": (rows, columns), "bias": (None, columns)}[name]
+        swapped = (name == "a" and self.problem.transpose_a) or (name == "b" and self.problem.transpose_b)
+        return own[::-1] if swapped else own
+
+    def _part(self, name: str, entry: tuple[int, ...], rows: Array, columns: Array) -> Part:
+        """What these rows and columns take of an operand; an axis of stride 0 is one element, again and again."""
+        full, shape = self._full(name), self.shape(name)
+        down, across = self.own_axes(name, rows, columns)
+        across = np.arange(full[-1]) if across is None else across
+        if len(full) == 1:
+            return Part.whole(shape).at(np.zeros(1, np.int64), np.minimum(across, shape[-1] - 1))
+        down = np.arange(full[-2]) if down is None else down
+        at = tuple(np.minimum(entry, np.array(shape[:-2], np.int64) - 1).tolist())
+        first = int(np.ravel_multi_index(at, shape[:-2])) * shape[-2] if at else 0
+        return Part.whole(shape).at(first + np.minimum(down, shape[-2] - 1), across)
 
     @functools.cached_property
     def codes(self) -> Mapping[str, Array]:

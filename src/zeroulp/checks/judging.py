@@ -129,7 +129,8 @@ def _of_a_sample(inputs: Inputs, codes: Any) -> Outcome:
 
     assert isinstance(outcome, Differs)
     first, low, high = (place(index) for index in (outcome.first, outcome.low, outcome.high))
-    return replace(outcome, first=first, low=low, high=high, elements=problem.output.size)
+    places = np.array([place(index) for index in outcome.places]) if outcome.places is not None else None
+    return replace(outcome, first=first, low=low, high=high, elements=problem.output.size, places=places)
 
 
 def _spread(generator: np.random.Generator, extent: int, count: int) -> Array:

@@ -8,7 +8,7 @@ not determined. Nothing here knows of kernels, and nothing of how a certificate 
 
 from zeroulp.reference.bounded import bounded_result
 from zeroulp.reference.expected import Expected, expected_of_total, expected_result
-from zeroulp.reference.nonfinite import with_nonfinite
+from zeroulp.reference.nonfinite import rows_within_a_tile, with_nonfinite
 from zeroulp.reference.product import exact_product, plain_product
 from zeroulp.reference.subnormal import with_subnormals
 
@@ -19,6 +19,7 @@ __all__ = [
     "expected_of_total",
     "expected_result",
     "plain_product",
+    "rows_within_a_tile",
     "with_nonfinite",
     "with_subnormals",
 ]

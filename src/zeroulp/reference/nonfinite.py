@@ -77,11 +77,15 @@ def _in_front_of(special: Array) -> Array:
     k = special.shape[-1]
     beyond = -k % _TILE  # elements that the last tile reads beyond the row
     reached = np.zeros(special.shape[:-1], bool)
-    for away in range(1, min(special.shape[-2], beyond // max(1, k) + 2)):
+    for away in range(1, min(special.shape[-2], rows_within_a_tile(k) + 1)):
         left = beyond - (away - 1) * k  # of the row `away` further on
-        if left > 0:
-            reached[..., :-away] |= special[..., away:, :left].any(axis=-1)
+        reached[..., :-away] |= special[..., away:, :left].any(axis=-1)
     return reached
+
+
+def rows_within_a_tile(k: int) -> int:
+    """How many of the rows behind one may be read along with its last tile."""
+    return -(-(-k % _TILE) // k) if k else 0
 
 
 def _infinities(a: Array, b: Array) -> tuple[Array, Array]:
