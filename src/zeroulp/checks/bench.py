@@ -135,6 +135,7 @@ class Bench:
         plain_guards: bool = False,
         poison: str = "",
         patient: bool = False,
+        judged: bool = True,
     ) -> Observation:
         """
         Draw the trial's inputs, call the kernel, look at everything.
@@ -145,12 +146,13 @@ class Bench:
             plain_guards: Put zeros around the inputs in place of NaN.
             poison: Poison outputs with this kind only: ``"nan"`` or ``"number"``.
             patient: Give a result that is not right some time to become right.
+            judged: Whether the first result is compared with what it should be.
         """
         with self.runner.guarded():
-            return self._observe(trial, calls, plain_guards=plain_guards, poison=poison, patient=patient)
+            return self._observe(trial, calls, plain_guards=plain_guards, poison=poison, patient=patient, judged=judged)
 
     def _observe(
-        self, trial: Trial, calls: int | None, *, plain_guards: bool, poison: str, patient: bool
+        self, trial: Trial, calls: int | None, *, plain_guards: bool, poison: str, patient: bool, judged: bool
     ) -> Observation:
         inputs = draw_inputs(self.problem, trial, self.seed)
         seen = Observation(inputs)
@@ -167,7 +169,9 @@ class Bench:
                 break
             assert returned.codes is not None
             self._look_at_earlier(trial, seen, returned.codes, output)
-            self._compare(trial, seen, returned.codes, operands)
+            if not seen.results and judged:
+                seen.outcome = self._judged(seen, returned.codes, operands)
+            self._compare(trial, seen, returned.codes)
             if patient and (isinstance(seen.outcome, Differs) or _kinds(seen) & _PERHAPS_LATE):
                 self._wait(trial, seen, returned, operands, output)
             if seen.findings:
@@ -263,15 +267,11 @@ class Bench:
             replay = tuple(dict.fromkeys((*earlier.trial.needs, *trial.needs)))
             self._find(seen, trial, "aliased-output", sentence, replay)
 
-    def _compare(self, trial: Trial, seen: Observation, codes: Any, operands: list[Region]) -> None:
-        """Judge the first result of a trial; later ones must be the same."""
-        arrays = arrays_of(codes)
-        first = seen.outcome is None
-        if first:
-            seen.outcome = self._judged(seen, codes, operands)
+    def _compare(self, trial: Trial, seen: Observation, codes: Any) -> None:
+        """Results of a trial after the first one must be the same as that."""
         if len(seen.results) < _CODES_PER_TRIAL:
             seen.results.append(codes)
-        if first or arrays.equal(codes, seen.results[0]):
+        if codes is seen.results[0] or arrays_of(codes).equal(codes, seen.results[0]):
             return
         if trial.certificate.theorem == "bounded":
             return  # bits are not determined

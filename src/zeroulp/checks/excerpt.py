@@ -254,7 +254,8 @@ class Excerpt:
         total = total_in_quanta(self.problem, family, certificate, self.integers)
         exponent = _exponent(self.inputs, self._scales, self.problem)
         exponents = None if isinstance(exponent, int) else exponent
-        return Case(self.problem, family, certificate, self.integers, total, self.actual, self.wrong, exponents)
+        is_part = self.selection is not None
+        return Case(self.problem, family, certificate, self.integers, total, self.actual, self.wrong, exponents, is_part)
 
     @property
     def _scales(self) -> Scales | None:

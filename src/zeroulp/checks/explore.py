@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from zeroulp.plan import Trial
     from zeroulp.probes import Options
 
-LARGE_CALLS = 32
+LARGE_CALLS = 48
 """How often a kernel is called at a large size to find a name, beyond its calls on the inputs of the failed trial."""
 
 LARGE_TRIALS = 2
-"""How many trials of a kind are run there, at most: each has millions of outputs."""
+"""How many trials of a probe are run there at a time, or one of each variant: each has a great many outputs."""
 
 _NAMING_INDEX = 1_000_000  # trials that are not in the plan have numbers from here on
 
@@ -59,8 +59,10 @@ class Explorer:
 
     def trials(self, probe: str, options: Options, most: int) -> list[Trial]:
         """Trials that nobody has run yet; none if the probe has no certificate with these options."""
-        most = min(most, LARGE_TRIALS) if self.is_large else most
         found = trials_of(self.problem, probe, options, first_index=self._next_index, most=most)
+        if self.is_large:
+            variants = {str(trial.settings) for trial in found}
+            found = found[: max(len(variants), LARGE_TRIALS)]
         self._next_index += _NAMING_INDEX
         return [replace(t, layouts=fitting_layouts(self.problem, self._layouts, t.settings)) for t in found]
 

@@ -75,7 +75,7 @@ def _named(bench: Bench, trial: Trial, seen: Observation, before: Observation | 
     stale = before is not None and _is_stale(seen, before)
     if part.expected.low is not None:
         return _out_of_range(bench, trial, seen, where)
-    again = bench.observe(trial, calls=3)
+    again = bench.observe(trial, calls=3, judged=False)
     if _is_unwritten(seen, again):
         return _finding("unwritten-output", f"leaves outputs unwritten, {where}", trial)
     if not (is_large(bench.problem) and _ignores_poison(bench, trial, seen, again)) and _reads_poison(bench, trial):
@@ -93,7 +93,7 @@ def _named(bench: Bench, trial: Trial, seen: Observation, before: Observation | 
         return _finding("nondeterministic", f"{text}, {where}", trial)
     if trial.moved and before is not None and _is_right_at_the_usual_place(bench, trial):
         return _stale(trial, before, "reads where its operands lay in earlier calls, not where they lie now")
-    if _is_another(bench.observe(trial, calls=1, plain_guards=True), seen):
+    if _is_another(bench.observe(trial, calls=1, plain_guards=True, judged=False), seen):
         text = "reads outside its inputs: the result depends on what lies beside them"
         return _finding("out-of-bounds-read", f"{text}, {where}", trial)
     if before is not None and stale:
@@ -138,7 +138,7 @@ def _rounding(explorer: Explorer, case: Case) -> str:
 def _out_of_range(bench: Bench, trial: Trial, seen: Observation, where: str) -> Finding:
     """The finding for a result that lies outside of the range that every order of summation keeps to."""
     part = seen.excerpt
-    again = bench.observe(trial, calls=3)
+    again = bench.observe(trial, calls=3, judged=False)
     if _is_unwritten(seen, again):
         return _finding("unwritten-output", f"leaves outputs unwritten, {where}", trial)
     named = name_beyond_the_bound(Explorer(bench, trial.layouts))
@@ -172,7 +172,7 @@ def name_repetition(bench: Bench, trial: Trial, finding: Finding) -> Finding:
 def _reads_poison(bench: Bench, trial: Trial) -> bool:
     """Whether the result is one thing where the output held NaN, and another where it held numbers."""
     calls = 2 if is_large(bench.problem) else 3
-    seen = [bench.observe(trial, calls=calls, poison=poison).results for poison in ("nan", "number")]
+    seen = [bench.observe(trial, calls=calls, poison=poison, judged=False).results for poison in ("nan", "number")]
     return len(seen[0]) == len(seen[1]) == calls and differs_by_poison(*seen)
 
 

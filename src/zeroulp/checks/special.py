@@ -87,8 +87,8 @@ def is_left_over(bench: Bench, trial: Trial, seen: Observation, before: Observat
     nans = part.wrong & encoding.is_nan(part.actual, part.problem.out_format)
     if not nans.any() or _agree(again, part, nans):
         return False
-    bench.observe(before.inputs.trial, calls=1)
-    return _agree(bench.observe(trial, calls=1), part, nans)
+    bench.observe(before.inputs.trial, calls=1, judged=False)
+    return _agree(bench.observe(trial, calls=1, judged=False), part, nans)
 
 
 def _agree(other: Observation, part: Excerpt, where: Array) -> bool:

@@ -35,6 +35,7 @@ class Case:
         actual: Encodings that the kernel returned.
         wrong: Where they differ from the expected ones.
         exponents: Of the quantum at each output, where the inputs are scaled; None: the certificate's.
+        is_part: Whether there are more outputs than these, in which the same is to be seen.
     """
 
     problem: Matmul
@@ -45,6 +46,7 @@ class Case:
     actual: Array
     wrong: Array
     exponents: Array | None = None
+    is_part: bool = False
 
     def oriented(self) -> tuple[Array, Array]:
         """A as (*batch, m, k) and b as (*batch, n, k): k is the last axis of both."""
