@@ -129,12 +129,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     found = list(rows(arguments.sizes, arguments.formats, arguments.faults))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    head = ["shape", "format", "fault", "kernel, s", "calls", "check / call", "naming calls", "naming / call", "kind", "said"]
+    calls = ["kernel, s", "calls", "check / call", "naming calls", "naming / call"]
     notes = (
-        "`kernel, s`: one call. `calls`: until a difference is found; `check / call`: all that the check does besides "
-        "them until\nthen, in calls. `naming calls`: further ones, for the name; `naming / call`: all that is done besides them, in "
-        f"calls.\nMost memory of the process: {peak:.1f} GiB.\n"
+        "`kernel, s`: one call. `calls`: until a difference is found. `check / call`: all that the check does until then,"
+        "\nwithout the kernel, in calls of it. `naming calls`: further ones, for the name. `naming / call`: all that is done "
+        f"\nfor that, without the kernel, in calls of it. Most memory of the process: {peak:.1f} GiB.\n"
     )
+    head = ["shape", "format", "fault", *calls, "kind", "said"]
     report("Faults of large kernels, found, located and named", head, found, notes)
     return 0
 

@@ -254,8 +254,17 @@ class Excerpt:
         total = total_in_quanta(self.problem, family, certificate, self.integers)
         exponent = _exponent(self.inputs, self._scales, self.problem)
         exponents = None if isinstance(exponent, int) else exponent
-        is_part = self.selection is not None
-        return Case(self.problem, family, certificate, self.integers, total, self.actual, self.wrong, exponents, is_part)
+        return Case(
+            problem=self.problem,
+            family=family,
+            certificate=certificate,
+            integers=self.integers,
+            total=total,
+            actual=self.actual,
+            wrong=self.wrong,
+            exponents=exponents,
+            is_part=self.selection is not None,
+        )
 
     @property
     def _scales(self) -> Scales | None:
