@@ -152,8 +152,9 @@ def _numbers(wrong: Array, special: list[int], extent: int, side: int) -> Array:
     if extent <= side:
         return np.arange(extent)
     chosen = np.union1d(wrong, np.unique(special)[: side // 4]).astype(np.int64)
-    others = np.setdiff1d(np.linspace(0, extent - 1, side).astype(np.int64), chosen)
-    return np.union1d(chosen, some_of(others, max(1, side - len(chosen))))
+    others = np.setdiff1d(np.arange(extent), chosen)
+    spread = np.linspace(0, len(others) - 1, max(1, side - len(chosen))).astype(np.int64)
+    return np.union1d(chosen, others[spread])
 
 
 def _exponent(inputs: Inputs, scales: Scales | None, problem: Matmul) -> int | Array:
