@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import re
+import types
 
 import numpy as np
 import pytest
@@ -11,8 +12,11 @@ import pytest
 import zeroulp
 from benchmarks.zoo import FAULTY
 from zeroulp.checks import excerpt, explore
-from zeroulp.checks.inputs import Inputs
-from zeroulp.judge import Differs
+from zeroulp.checks.bench import Observation
+from zeroulp.checks.inputs import Inputs, draw_inputs
+from zeroulp.checks.naming import name_difference
+from zeroulp.judge import Differs, judge
+from zeroulp.plan import make_plan
 
 _OF_A_KIND = 3  # entries of the zoo
 
@@ -192,3 +196,32 @@ def test_a_sampled_bound_says_nothing_of_the_rest():
     assert outcome.compared < outcome.elements
     said = f"in {outcome.differing:,} of {outcome.compared:,} outputs that were looked at."
     assert report.findings[0].sentence.endswith(said)
+
+
+def test_a_result_that_is_right_by_now_was_wrong():
+    """No name is made up for it, and no further call is made."""
+    for problem in (zeroulp.Matmul(9, 10, 20, a="float16"), zeroulp.Matmul(N, N, N, a="float16")):
+        trial = make_plan(problem).trials[0]
+        inputs = draw_inputs(problem, trial, 1)
+        codes = inputs.expected.codes
+        outcome = judge(codes ^ (np.arange(problem.n) == 3).astype(codes.dtype), inputs.expected, problem.out_format)
+        bench = types.SimpleNamespace(problem=problem)
+        finding = name_difference(bench, trial, Observation(inputs, results=[codes], poisons=[0], outcome=outcome), None)
+        assert (finding.kind, finding.sentence) == ("wrong-result", "matmul returns wrong values, in column 3 only.")
+
+
+def test_a_long_sum_meets_a_wrong_result_by_chance():
+    """One wrong output among many partial sums is not said to be one of them; many at the same k are."""
+    problem = zeroulp.Matmul(80, 80, 3000, a="float32")
+
+    def kernel(count):
+        def wrong(a, b):
+            out = right(a, b)
+            out[:count, :count] = right(a[:count, :2990], b[:2990, :count])
+            return out
+
+        return wrong
+
+    said = [zeroulp.check(kernel(count), problem, seed=1, probes=["signed"], trials=1).findings[0].sentence for count in (1, 20)]
+    assert said[0] == "matmul computes something else, in out[0, 0] only."
+    assert said[1] == "matmul leaves out the products from k = 2990 on, 10 of 3000, in 400 of 6,400 outputs."

@@ -51,10 +51,13 @@ def name_difference(bench: Bench, trial: Trial, seen: Observation, before: Obser
     """
     part = seen.excerpt  # taken before the kernel is called again
     where = _whereabouts(bench, trial, seen)
+    plain = _finding("wrong-result", f"returns wrong values, {where}", trial)
+    if not part.wrong.any():
+        return plain  # it was wrong, and is not any more
     try:
         found = _named(bench, trial, seen, before, where)
     except OutOfCallsError:
-        found = _finding("wrong-result", f"returns wrong values, {where}", trial)
+        found = plain
     if part.selection is None:
         return found
     wrong, size = np.count_nonzero(part.wrong), bench.problem.output.size
@@ -64,7 +67,9 @@ def name_difference(bench: Bench, trial: Trial, seen: Observation, before: Obser
 
 def _whereabouts(bench: Bench, trial: Trial, seen: Observation) -> str:
     """Where the wrong outputs are: in the whole result, unless no more than some of it was compared."""
-    outcome = seen.excerpt.outcome if seen.excerpt.selection is None else seen.outcome
+    part, outcome = seen.excerpt, seen.outcome
+    if part.selection is None and isinstance(part.outcome, Differs):
+        outcome = part.outcome
     assert isinstance(outcome, Differs), "its values differ"
     sampled = outcome.compared < outcome.elements and not trial.certificate.masked
     return whereabouts(outcome, bench.problem.output.shape, sampled=sampled)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Formula: TypeAlias = "Callable[[Array, Array], Changed]"
 
 _WRONG_SAMPLES, _RIGHT_SAMPLES = 32, 8
+_FEWEST_SAMPLES, _SAMPLED = 10, 2**22  # wrong outputs of a part with long sums, and products of all that are sampled
 _FEWEST = 3  # wrong outputs below which an explanation may be a coincidence
 _TILES = (4, 8, 16, 32, 64, 128, 256)
 
@@ -150,7 +151,10 @@ def _to_nearest(x: Array, places: int) -> Array:
 
 
 def _sample(case: Case) -> _Samples:
-    wrong = _spread(np.argwhere(case.wrong), _WRONG_SAMPLES)
+    most = _WRONG_SAMPLES
+    if case.is_part:
+        most = max(_FEWEST_SAMPLES, min(most, _SAMPLED // max(1, case.problem.k)))
+    wrong = _spread(np.argwhere(case.wrong), most)
     places = np.concatenate([wrong, _spread(np.argwhere(~case.wrong), _RIGHT_SAMPLES)])
     index = tuple(places.T)
     batch, row, column = index[:-2], index[-2], index[-1]
