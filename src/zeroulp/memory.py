@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from zeroulp.encoding import Array
     from zeroulp.problem import Layout, Operand
 
+COPIED_BYTES = 2**26
+"""Up to here operands and results are compared with private copies; beyond, with fingerprints of their bits."""
+
 GUARD_ELEMENTS = 4096
 _ALIGNMENT = 64
 _PATTERN = 0xA5
@@ -63,6 +66,11 @@ class Region:
     def from_dict(cls, data: dict[str, Any]) -> Region:
         """The region that `to_dict` described."""
         return cls(**{**data, "shape": tuple(data["shape"]), "strides": tuple(data["strides"])})
+
+
+def is_copied(operand: Operand) -> bool:
+    """Whether an array is so small that private copies of it are made; a larger one is looked at where it is."""
+    return operand.size * encoding.storage_dtype(operand.format).itemsize <= COPIED_BYTES
 
 
 def arrange(items: list[tuple[Operand, Layout]]) -> tuple[list[Region], int]:

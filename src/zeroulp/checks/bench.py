@@ -42,8 +42,10 @@ MOVED_BYTES = 3 * 4096
 KEPT_RESULTS, KEPT_BYTES = 6, 2**28
 """How many results are looked at again at the end: so many, or as many as fit, and one in any case."""
 
+CODES_PER_TRIAL = 4
+"""How many results of one trial are kept to name what is wrong."""
+
 _KEPT_CALLS = (1, 2, 4, 7, 12, 19)
-_CODES_PER_TRIAL = 4  # results of one trial that are kept to name what is wrong
 _PERHAPS_LATE = {"nondeterministic", "unwritten-output"}
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.04, 1.0  # seconds, for a result that may be late; twice its call, within these
 
@@ -58,6 +60,9 @@ class Observation:
         digest: A checksum of all input bits.
         results: Encodings that it returned at the first calls, where dtype and shape were right.
         poisons: Encodings that stood in the output (or in freed memory) before each call.
+        marks: Fingerprints of what each call returned, where results are too large for copies.
+        row: The first row of the first of them.
+        judged: Whether the first result is compared with what it should be.
         outcome: The first call's result, judged; None if it could not be.
         findings: Defects other than wrong values.
     """
@@ -68,11 +73,19 @@ class Observation:
     poisons: list[Any] = field(default_factory=list)
     outcome: Outcome | None = None
     findings: list[Finding] = field(default_factory=list)
+    marks: list[str] = field(default_factory=list)
+    row: Any = None
+    judged: bool = True
 
     @functools.cached_property
     def excerpt(self) -> Excerpt:
         """What of the first result is looked at to name what is wrong, on the host, as it is when first asked for."""
         return Excerpt.of(self.inputs, self.results[0], self.outcome)
+
+    @property
+    def bits(self) -> list[Any]:
+        """What tells whether calls returned the same bits: their results, or the fingerprints of those."""
+        return self.marks or self.results
 
     @property
     def share_compared(self) -> float:
@@ -83,13 +96,13 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class _Earlier:
-    """A result that must not change any more."""
+class Earlier:
+    """A result that must not change any more: its encodings, or their fingerprint."""
 
     number: int
     trial: Trial
     output: Region
-    codes: Array
+    bits: Any
 
 
 def block_size(problem: Matmul, layouts: list[dict[str, str]], *, writes: bool) -> int:
@@ -98,9 +111,10 @@ def block_size(problem: Matmul, layouts: list[dict[str, str]], *, writes: bool) 
 
 
 def _regions(problem: Matmul, layouts: dict[str, str], *, writes: bool) -> tuple[list[Region], list[Region], int]:
-    """Regions of the operands, two for the output (used in turn), and the bytes of all."""
+    """Regions of the operands, two for the output (used in turn; one for a large one), and the bytes of all."""
     inputs = [(operand, LAYOUTS[layouts[operand.name]]) for operand in problem.operands]
-    outputs = [(problem.output, LAYOUTS[layouts["out"] if writes else "contiguous"])] * (2 if writes else 1)
+    count = 2 if writes and memory.is_copied(problem.output) else 1
+    outputs = [(problem.output, LAYOUTS[layouts["out"] if writes else "contiguous"])] * count
     regions, size = memory.arrange([*inputs, *outputs])
     return regions[: len(inputs)], regions[len(inputs) :], size if writes else regions[len(inputs)].low
 
@@ -123,8 +137,8 @@ class Bench:
         self._waited = False
         self.calls = 0
         self.kernel_seconds = 0.0
-        self._earlier: _Earlier | None = None
-        self._kept: list[_Earlier] = []
+        self._earlier: Earlier | None = None
+        self._kept: list[Earlier] = []
         self._base: Observation | None = None
 
     def observe(
@@ -149,13 +163,12 @@ class Bench:
             judged: Whether the first result is compared with what it should be.
         """
         with self.runner.guarded():
-            return self._observe(trial, calls, plain_guards=plain_guards, poison=poison, patient=patient, judged=judged)
+            seen = Observation(draw_inputs(self.problem, trial, self.seed), judged=judged)
+            return self._observe(trial, seen, calls, plain_guards=plain_guards, poison=poison, patient=patient)
 
     def _observe(
-        self, trial: Trial, calls: int | None, *, plain_guards: bool, poison: str, patient: bool, judged: bool
+        self, trial: Trial, seen: Observation, calls: int | None, *, plain_guards: bool, poison: str, patient: bool
     ) -> Observation:
-        inputs = draw_inputs(self.problem, trial, self.seed)
-        seen = Observation(inputs)
         operands, outputs, _ = _regions(self.problem, trial.layouts, writes=self.writes)
         if trial.moved:
             operands, outputs = ([memory.moved(r, MOVED_BYTES) for r in regions] for regions in (operands, outputs))
@@ -163,22 +176,32 @@ class Bench:
         for i in range(trial.calls if calls is None else calls):
             output = outputs[self.calls % len(outputs)]
             seen.poisons.append(self._poison(trial, i, poison))
-            returned = self._call(trial, seen, tuple(operands), output)
-            self._look_at_inputs(trial, seen, snapshots)
-            if not self._has_right_attributes(trial, seen, returned) or seen.findings:
-                break
-            assert returned.codes is not None
-            self._look_at_earlier(trial, seen, returned.codes, output)
-            if not seen.results and judged:
-                seen.outcome = self._judged(seen, returned.codes, operands)
-            self._compare(trial, seen, returned.codes)
-            if patient and (isinstance(seen.outcome, Differs) or _kinds(seen) & _PERHAPS_LATE):
-                self._wait(trial, seen, returned, operands, output)
+            self._call_and_look(trial, seen, operands, output, snapshots, patient=patient)
             if seen.findings:
                 break
         if trial.based_on is None:
             self._base = seen
         return seen
+
+    def _call_and_look(
+        self,
+        trial: Trial,
+        seen: Observation,
+        operands: list[Region],
+        output: Region,
+        snapshots: list[Snapshot],
+        *,
+        patient: bool,
+    ) -> None:
+        """One call, and everything about it; nothing of its result outlives it but what is in *seen*."""
+        returned = self._call(trial, seen, tuple(operands), output)
+        self._look_at_inputs(trial, seen, snapshots)
+        if not self._has_right_attributes(trial, seen, returned) or seen.findings:
+            return
+        assert returned.codes is not None
+        self._look_at_result(trial, seen, returned.codes, operands, output, patient=patient)
+        if patient and (isinstance(seen.outcome, Differs) or _kinds(seen) & _PERHAPS_LATE):
+            self._wait(trial, seen, returned, operands, output)
 
     def _feed(self, seen: Observation, operands: list[Region], *, plain_guards: bool) -> list[Snapshot]:
         """Guards, then elements; and what it takes to tell whether they are still the same."""
@@ -200,7 +223,7 @@ class Bench:
         """Read the results of some calls once more; *trials*: all that were run, in order."""
         for kept in self._kept:
             now = self.runner.recall(kept.number, kept.output)
-            if now.codes is None or not arrays_of(now.codes).equal(now.codes, kept.codes):
+            if now.codes is None or not arrays_of(now.codes).equal(now.codes, kept.bits):
                 first = kept.trial.index
                 sentence = "matmul changes the result of an earlier call when it is called again."
                 return [Finding("aliased-output", sentence, first, tuple(trials[trials.index(first) :]))]
@@ -209,10 +232,17 @@ class Bench:
     def _poison(self, trial: Trial, call: int, only: str) -> Any:
         """One encoding; before the first call of a changed trial, what the kernel returned for the old inputs."""
         base = self._base
-        in_place = self.writes and call == 0 and not only and trial.based_on is not None and not trial.moved
-        if in_place and base is not None and base.results and base.inputs.trial.index == trial.based_on:
-            return base.results[0]
+        changed = self.writes and call == 0 and not only and trial.based_on is not None and not trial.moved
+        if changed and base is not None and base.inputs.trial.index == trial.based_on:
+            earlier = self._left_by(base)
+            if earlier is not None:
+                return earlier
         return poison_of(self.problem, trial, call, only=only)
+
+    @staticmethod
+    def _left_by(base: Observation) -> Any:
+        """What the kernel returned for inputs of which a few elements are changed now; None if nothing."""
+        return base.results[0] if base.results else None
 
     def _call(self, trial: Trial, seen: Observation, operands: tuple[Region, ...], output: Region) -> Returned:
         block, poison, guard = self.runner.block, seen.poisons[-1], None
@@ -222,11 +252,15 @@ class Bench:
         self.calls += 1
         in_freed_memory = poison if isinstance(poison, int) else poison_of(self.problem, trial, 0)
         call = Call(self.calls, operands, output, self.writes, in_freed_memory, keep=self._keeps())
-        returned = self.runner.call(call)
+        returned = self.runner.call(self._as_wished(call))
         self.kernel_seconds += returned.seconds
         if guard is not None and not memory.is_same_outside(guard, block, output):
             self._find(seen, trial, "out-of-bounds-write", "writes outside its output")
         return returned
+
+    def _as_wished(self, call: Call) -> Call:
+        """The call, with what is to become of results."""
+        return call
 
     def _keeps(self) -> bool:
         """Whether the result of this call is looked at again at the end. Ours are overwritten, so they are not."""
@@ -254,37 +288,58 @@ class Bench:
             self._find(seen, trial, "wrong-dtype", f"returns {returned.dtype} where {dtype} is asked for")
         return returned.codes is not None
 
+    def _look_at_result(
+        self, trial: Trial, seen: Observation, codes: Any, operands: list[Region], output: Region, *, patient: bool
+    ) -> None:
+        """What this call and the one before returned."""
+        del patient
+        self._look_at_earlier(trial, seen, codes, output)
+        self._compare(trial, seen, codes, operands)
+
     def _look_at_earlier(self, trial: Trial, seen: Observation, codes: Array, output: Region) -> None:
         """The result of the call before must not have changed, unless we overwrote it ourselves."""
-        earlier, self._earlier = self._earlier, _Earlier(self.calls, trial, output, codes)
+        earlier, self._earlier = self._earlier, Earlier(self.calls, trial, output, codes)
         if self._keeps():
             self._kept.append(self._earlier)
         if earlier is None or (self.writes and not _share_places(earlier.trial, trial)):
             return
         now = self.runner.recall(earlier.number, earlier.output)
-        if now.codes is None or not arrays_of(now.codes).equal(now.codes, earlier.codes):
-            sentence = "changes the result of an earlier call when it is called again"
-            replay = tuple(dict.fromkeys((*earlier.trial.needs, *trial.needs)))
-            self._find(seen, trial, "aliased-output", sentence, replay)
+        if now.codes is None or not arrays_of(now.codes).equal(now.codes, earlier.bits):
+            self._find_aliased(seen, trial, earlier)
 
-    def _compare(self, trial: Trial, seen: Observation, codes: Any) -> None:
-        """Results of a trial after the first one must be the same as that."""
-        if len(seen.results) < _CODES_PER_TRIAL:
+    def _find_aliased(self, seen: Observation, trial: Trial, earlier: Earlier) -> None:
+        replay = tuple(dict.fromkeys((*earlier.trial.needs, *trial.needs)))
+        sentence = "changes the result of an earlier call when it is called again"
+        self._find(seen, trial, "aliased-output", sentence, replay)
+
+    def _compare(self, trial: Trial, seen: Observation, codes: Any, operands: list[Region]) -> None:
+        """Judge the first result of a trial; later ones must be the same."""
+        first = not seen.results
+        if first and seen.judged:
+            seen.outcome = self._judged(seen, codes, operands)
+        if len(seen.results) < CODES_PER_TRIAL:
             seen.results.append(codes)
-        if codes is seen.results[0] or arrays_of(codes).equal(codes, seen.results[0]):
+        if not first:
+            self._compare_with_first(trial, seen, codes)
+
+    def _compare_with_first(self, trial: Trial, seen: Observation, codes: Any) -> None:
+        if arrays_of(codes).equal(codes, seen.results[0]):
             return
         if trial.certificate.theorem == "bounded":
             return  # bits are not determined
         differ = differences(codes, seen.results[0], seen)
         if not differ.count:
             return
-        share = f"{differ.count:,} of {self.problem.output.size:,} outputs"
-        if differ.are_poison:
-            sentence = f"leaves outputs unwritten when called again on the same inputs, {share}"
-            self._find(seen, trial, "unwritten-output", sentence)
-        else:
+        self._find_unsteady(seen, trial, differ.count, self.problem.output.size, written=not differ.are_poison)
+
+    def _find_unsteady(self, seen: Observation, trial: Trial, count: int, elements: int, *, written: bool) -> None:
+        share = f"{count:,} of {elements:,} outputs"
+        if written:
             sentence = f"returns other bits when called again on the same inputs, in {share}"
             self._find(seen, trial, "nondeterministic", sentence)
+        else:
+            sentence = f"leaves outputs unwritten when called again on the same inputs, {share}"
+            self._find(seen, trial, "unwritten-output", sentence)
 
     def _judged(self, seen: Observation, codes: Any, operands: list[Region]) -> Outcome:
         """What every correct kernel returns, compared with what this one did."""
@@ -306,13 +361,17 @@ class Bench:
         while time.monotonic() < end:
             time.sleep(pause)
             pause *= 2
-            now = self.runner.recall(self.calls, output)
-            if now.codes is None or returned.codes is None or arrays_of(now.codes).equal(now.codes, returned.codes):
-                continue
-            if isinstance(self._judged(seen, now.codes, operands), Matched):
+            now = self._changed(seen, returned, output)
+            if now is not None and isinstance(self._judged(seen, now, operands), Matched):
                 seen.findings.clear()
                 self._find(seen, trial, "late-result", "returns before its result is there: read later, it is right")
                 return
+
+    def _changed(self, seen: Observation, returned: Returned, output: Region) -> Any:
+        """Encodings of the latest result if they are others than before; else None."""
+        del seen
+        now = self.runner.recall(self.calls, output).codes
+        return None if now is None or arrays_of(now).equal(now, returned.codes) else now
 
     @staticmethod
     def _find(seen: Observation, trial: Trial, kind: str, sentence: str, replay: tuple[int, ...] = ()) -> None:

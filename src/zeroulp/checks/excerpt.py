@@ -208,6 +208,15 @@ class Excerpt:
             return on_host(result, format_)
         return self.selection.pick(result).view(encoding.code_dtype(format_))
 
+    def pick_poison(self, poison: Any) -> int | Array:
+        """The same part of what stood in the output: one encoding, one row that stood in all rows, or a result."""
+        if isinstance(poison, int):
+            return poison
+        if tuple(poison.shape) == self.inputs.problem.output.shape:
+            return self.pick(poison)
+        row = on_host(poison, self.inputs.problem.out_format)
+        return row if self.selection is None else np.asarray(row[..., self.selection.columns])
+
     @functools.cached_property
     def problem(self) -> Matmul:
         """The problem that the part is a result of."""

@@ -3,35 +3,81 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zeroulp import encoding
+from zeroulp.arrays import HOST
+from zeroulp.memory import is_copied
 
 if TYPE_CHECKING:
     from zeroulp.problem import Matmul
 
 _MEMINFO = Path("/proc/meminfo")
+_PER_ELEMENT = 24  # bytes that verification takes, until its workspace is full
 
 
-def refuse_what_cannot_fit(problem: Matmul, block_bytes: int) -> None:
+@dataclass(frozen=True)
+class Footprint:
     """
-    Nothing, if the host has the memory for a check.
+    What a check needs besides Python and what the kernel takes for itself, in bytes.
+
+    Args:
+        block: Operands, output and guards.
+        results: What the kernel returns, and where that lands for the parent of a worker.
+        workspace: Verification.
+    """
+
+    block: int
+    results: int
+    workspace: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.block + self.results + self.workspace
+
+    def __str__(self) -> str:
+        block, results, workspace = (size / 2**30 for size in (self.block, self.results, self.workspace))
+        return (
+            f"operands, output and guards take {block:,.1f} GiB, results {results:,.1f} GiB "
+            f"and their verification {workspace:,.1f} GiB"
+        )
+
+
+def footprint_of(
+    problem: Matmul, block_bytes: int, *, writes: bool, isolation: str, workspace: int | None = None
+) -> Footprint:
+    """
+    What a check will need.
 
     Args:
         problem: What is checked.
         block_bytes: Bytes of operands, output and guards.
+        writes: Whether the kernel writes into its last argument.
+        isolation: A result that a worker's kernel returned lies in memory twice.
+        workspace: Bytes that verification may use; None: as many as on the host by default.
+    """
+    result = problem.output.size * encoding.storage_dtype(problem.out_format).itemsize
+    copies = int(not writes) + int(isolation == "process" and not (writes and not is_copied(problem.output)))
+    elements = sum(operand.size for operand in problem.operands) + problem.output.size
+    return Footprint(block_bytes, copies * result, min(workspace or HOST.workspace, _PER_ELEMENT * elements))
+
+
+def refuse_what_cannot_fit(needed: Footprint, available: int | None) -> None:
+    """
+    Nothing, if there is the memory for a check.
+
+    Args:
+        needed: What it takes.
+        available: Bytes that there are; None: nobody knows.
 
     Raises:
-        MemoryError: If it has not: with what is needed, and what there is.
+        MemoryError: If it does not fit: with what is needed, and what there is.
     """
-    result: float = problem.output.size * encoding.storage_dtype(problem.out_format).itemsize
-    needed = block_bytes + result
-    there: float | None = available_bytes()
-    if there is not None and needed > there:
-        block, result, there = (size / 2**30 for size in (block_bytes, result, there))
-        parts = f"operands, output and guards take {block:,.1f} GiB and a result {result:,.1f} GiB"
-        raise MemoryError(f"{parts}; {there:,.1f} GiB are available")
+    if available is not None and needed.total > available:
+        raise MemoryError(f"{needed}; {available / 2**30:,.1f} GiB are available")
 
 
 def available_bytes() -> int | None:

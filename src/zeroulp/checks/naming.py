@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zeroulp.arrays import arrays_of
 from zeroulp.checks.excerpt import is_large
 from zeroulp.checks.explore import Explorer, OutOfCallsError
-from zeroulp.checks.poison import differs_by_poison, poison_of
+from zeroulp.checks.poison import are_equal, differs_by_poison, poison_of
 from zeroulp.checks.special import is_left_over, is_special, left_over, special_case
 from zeroulp.checks.widths import name_beyond_the_bound, name_by_width, wrong_on_ordinary_numbers
 from zeroulp.diagnose import explain, explain_special, fitting_roundings, is_one_of_two_neighbours, whereabouts
@@ -177,17 +176,16 @@ def name_repetition(bench: Bench, trial: Trial, finding: Finding) -> Finding:
 def _reads_poison(bench: Bench, trial: Trial) -> bool:
     """Whether the result is one thing where the output held NaN, and another where it held numbers."""
     calls = 2 if is_large(bench.problem) else 3
-    seen = [bench.observe(trial, calls=calls, poison=poison, judged=False).results for poison in ("nan", "number")]
+    seen = [bench.observe(trial, calls=calls, poison=poison, judged=False).bits for poison in ("nan", "number")]
     return len(seen[0]) == len(seen[1]) == calls and differs_by_poison(*seen)
 
 
 def _ignores_poison(bench: Bench, trial: Trial, seen: Observation, again: Observation) -> bool:
     """Whether it was the same bits under NaN and under a number: then nobody need call again for that."""
-    results, poisons = (*seen.results[:1], *again.results), (*seen.poisons[:1], *again.poisons)
+    bits, poisons = (*seen.bits[:1], *again.bits), (*seen.poisons[:1], *again.poisons)
     number = poison_of(bench.problem, trial, 0, only="number")
     kinds = {poison == number for poison in poisons if isinstance(poison, int)}
-    arrays = arrays_of(results[0])
-    return len(kinds) == 2 and not again.findings and all(arrays.equal(results[0], other) for other in results[1:])
+    return len(kinds) == 2 and not again.findings and all(are_equal(bits[0], other) for other in bits[1:])
 
 
 def _is_right_at_the_usual_place(bench: Bench, trial: Trial) -> bool:
@@ -206,17 +204,19 @@ def _is_unwritten(seen: Observation, again: Observation) -> bool:
     """Whether wrong outputs hold the poison of each call, whichever that was."""
     part = seen.excerpt
     pairs = [pair for one in (seen, again) for pair in zip(one.results, one.poisons, strict=False)]
-    held = [part.pick(result) == (p if isinstance(p, int) else part.pick(p)) for result, p in pairs]
+    held = [part.pick(result) == part.pick_poison(poison) for result, poison in pairs]
     return len(pairs) > 1 and bool((np.logical_and.reduce(held) & part.wrong).any())
 
 
 def _is_stale(seen: Observation, before: Observation) -> bool:
     """Whether the wrong outputs have the bits of the trial before."""
+    if isinstance(seen.outcome, Differs) and seen.outcome.differing == 1:
+        return False
+    if before.marks:
+        return before.marks[0] == seen.marks[0]
     if not before.results or tuple(before.results[0].shape) != tuple(seen.results[0].shape):
         return False
     part = seen.excerpt
-    equal = part.pick(before.results[0]) == part.actual
-    is_one = isinstance(seen.outcome, Differs) and seen.outcome.differing == 1
-    if is_one or not equal[part.wrong].all():
+    if not (part.pick(before.results[0]) == part.actual)[part.wrong].all():
         return False
     return int((before.results[0] == seen.results[0]).sum()) > seen.inputs.problem.output.size / 2

@@ -72,7 +72,10 @@ def differences(now: Any, before: Any, seen: Observation) -> Differences:
 def _stood_there(seen: Observation, index: Any) -> int | Array:
     """What stood in part of the output before the last call."""
     poison = seen.poisons[-1]
-    return poison if isinstance(poison, int) else on_host(poison[index], seen.inputs.problem.out_format)
+    if isinstance(poison, int):
+        return poison
+    is_row = tuple(poison.shape) != seen.inputs.problem.output.shape  # one row that stood in all rows
+    return on_host(poison if is_row else poison[index], seen.inputs.problem.out_format)
 
 
 def _of_compared(now: Any, before: Any, seen: Observation, selection: Selection) -> Differences:
@@ -82,6 +85,5 @@ def _of_compared(now: Any, before: Any, seen: Observation, selection: Selection)
     compared = part.expected.compared
     differ = ~same(later, earlier, part.problem.out_format)
     differ = differ if compared is None else differ & compared
-    poison = seen.poisons[-1]
-    held = later == (poison if isinstance(poison, int) else part.pick(poison))
+    held = later == part.pick_poison(seen.poisons[-1])
     return Differences(int(np.count_nonzero(differ)), bool(held[differ].all()))

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 from zeroulp.checks.bench import Bench, Observation, block_size
 from zeroulp.checks.environment import describe_environment
 from zeroulp.checks.judging import REFERENCES, Judge
+from zeroulp.checks.large import LargeBench
 from zeroulp.checks.naming import name_difference, name_repetition
 from zeroulp.checks.special import is_special, look_at_special
 from zeroulp.errors import KernelError, KernelRaisedError
 from zeroulp.judge import Differs
 from zeroulp.kernels.load import is_library
+from zeroulp.memory import is_copied
 from zeroulp.report import Finding, Report, TrialRecord, Verdict
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ class Run:
             return self._report(Verdict.INCONCLUSIVE, isolation=isolation)
         size = block_size(plan.problem, [trial.layouts for trial in plan.trials], writes=self._writes)
         try:
-            runner = session.runner(plan.problem, size)
+            runner = session.runner(plan.problem, size, self.options.get("workspace_bytes"))
         except KernelError as error:
             session.discard()
             return self._broken(error, isolation, None)
@@ -61,7 +63,8 @@ class Run:
             session.discard()
             raise
         judge = Judge(self.options.get("workspace_bytes"), self.options.get("reference", REFERENCES[0]))
-        bench = Bench(plan.problem, runner, self.seed, judge, writes=self._writes)
+        kind = Bench if is_copied(plan.problem.output) else LargeBench
+        bench = kind(plan.problem, runner, self.seed, judge, writes=self._writes)
         is_spoiled = False
         try:
             self._trials(bench)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zeroulp.checks.footprint import refuse_what_cannot_fit
+from zeroulp.checks import footprint
 from zeroulp.checks.target import can_be_found, spec_of
 from zeroulp.errors import UsageError
 from zeroulp.kernels import load, wrap
+from zeroulp.kernels.load import is_library
+from zeroulp.kernels.torch_device import available_on
 from zeroulp.runner import InProcess, Runner, WorkerProcess, start_worker
 
 if TYPE_CHECKING:
@@ -72,21 +74,24 @@ class Session:
     ) -> None:
         self.discard()
 
-    def runner(self, problem: Matmul, size_bytes: int) -> Runner:
+    def runner(self, problem: Matmul, size_bytes: int, workspace: int | None = None) -> Runner:
         """
         Where the kernel runs on *problem*; runners given out before are used no more.
 
         Args:
             problem: What it computes.
             size_bytes: Size of the block that holds operands and output.
+            workspace: Bytes that verification may use; None: as many as usual.
 
         Raises:
             UsageError: If the kernel does not exist, or cannot be run so.
             KernelError: If loading it broke.
             MemoryError: If there is not so much memory.
         """
-        if self.spec.device == "cpu":
-            refuse_what_cannot_fit(problem, size_bytes)
+        needed = footprint.footprint_of(
+            problem, size_bytes, writes=self.writes, isolation=self.isolation, workspace=workspace
+        )
+        footprint.refuse_what_cannot_fit(needed, self._available())
         if self.isolation == "process":
             return self._runner_in_worker(problem, size_bytes)
         if self.isolation != "none":
@@ -99,6 +104,18 @@ class Session:
             self._kernel = wrap(self.function, self.spec, problem)
         self.has_loaded = True
         return InProcess(self._kernel, size_bytes)
+
+    def _available(self) -> int | None:
+        """Bytes for the next problem where the kernel's arrays live, those of the problem before among them."""
+        if self.spec.device != "cpu":
+            return None if self._worker is not None else available_on(self.spec.device)
+        there = footprint.available_bytes()
+        return None if there is None else there + (self._worker.size_bytes if self._worker is not None else 0)
+
+    @property
+    def writes(self) -> bool:
+        """Whether the kernel writes into its last argument."""
+        return self.spec.destination_passing or is_library(self.spec.target)
 
     def discard(self) -> None:
         """End its process, forget the kernel. The next problem begins anew."""

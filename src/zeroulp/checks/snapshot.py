@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from zeroulp import memory
 from zeroulp.arrays import arrays_of
+from zeroulp.arrays.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from zeroulp.memory import Region
-
-COPIED_BYTES = 2**26
-"""Up to here an operand is compared with a private copy; beyond, with a checksum of every byte and its place."""
 
 
 @dataclass(frozen=True)
@@ -23,31 +21,31 @@ class Snapshot:
     Args:
         block: The block.
         region: Which part of it.
-        copy: Its bytes; None where a checksum has to do.
-        checksum: Of its bytes.
+        copy: Its bytes; None where a fingerprint has to do.
+        mark: The fingerprint of its bytes.
         outside: The bytes around and between its elements.
     """
 
     block: Any
     region: Region
     copy: Any
-    checksum: int
+    mark: str
     outside: list[Any]
 
     @classmethod
     def of(cls, block: Any, region: Region) -> Snapshot:
         """As it is now."""
         arrays, raw = arrays_of(block), memory.raw(block, region)
-        small = len(raw) <= COPIED_BYTES
-        copy, checksum = (arrays.copy(raw), 0) if small else (None, arrays.checksum(raw))
-        return cls(block, region, copy, checksum, [] if small else memory.outside(block, region))
+        small = len(raw) <= memory.COPIED_BYTES
+        copy, mark = (arrays.copy(raw), "") if small else (None, fingerprint(raw))
+        return cls(block, region, copy, mark, [] if small else memory.outside(block, region))
 
     def is_unchanged(self) -> bool:
         """Whether every byte is what it was."""
-        arrays, raw = arrays_of(self.block), memory.raw(self.block, self.region)
+        raw = memory.raw(self.block, self.region)
         if self.copy is not None:
-            return arrays.equal(raw, self.copy)
-        return arrays.checksum(raw) == self.checksum
+            return arrays_of(self.block).equal(raw, self.copy)
+        return fingerprint(raw) == self.mark
 
     def is_unchanged_outside(self) -> bool:
         """Whether the bytes that are no elements are what they were."""

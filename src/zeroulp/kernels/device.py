@@ -34,7 +34,8 @@ class Returned:
     Args:
         dtype: Name of the result's dtype.
         shape: Its shape.
-        codes: A private copy of its encodings, where the block is; None unless dtype and shape are as they should be.
+        codes: Its encodings, where the block is: a private copy, or the result itself where it is too large for
+            one; None unless dtype and shape are as they should be.
         seconds: Wall time of the call.
     """
 
@@ -60,8 +61,8 @@ class Device(Protocol):
         """Make the block of another process the resident one. Raises RuntimeError if that cannot be."""
         ...
 
-    def describe(self, result: Any, output: Region, seconds: float) -> Returned:
-        """A result as plain facts, with a copy of its encodings beside the resident block."""
+    def describe(self, result: Any, output: Region, seconds: float, *, copy: bool = True) -> Returned:
+        """A result as plain facts, with its encodings beside the resident block: a copy, or the result itself."""
         ...
 
     def guarded(self) -> contextlib.AbstractContextManager[None]:
@@ -133,14 +134,14 @@ class Host:
         """The host's block is shared otherwise."""
         raise RuntimeError(f"the host's memory is shared through a file, not by {text!r}")
 
-    def describe(self, result: Any, output: Region, seconds: float) -> Returned:
-        """A result as plain facts, with a copy of its encodings where dtype and shape are right."""
+    def describe(self, result: Any, output: Region, seconds: float, *, copy: bool = True) -> Returned:
+        """A result as plain facts, with its encodings (a copy of them) where dtype and shape are right."""
         name, shape = result.dtype.name, tuple(int(extent) for extent in result.shape)
         if not result.dtype.isnative:
             name = result.dtype.str
         codes = None
         if name == output.dtype.name and shape == output.shape:
-            codes = bits_of(np.array(result, order="C"))
+            codes = bits_of(np.array(result, order="C") if copy else result)
         return Returned(name, shape, codes, seconds)
 
     def guarded(self) -> contextlib.AbstractContextManager[None]:

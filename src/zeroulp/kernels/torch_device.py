@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import importlib
 import pickle
+import sys
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -69,6 +70,19 @@ def torch_back(result: Any) -> Array | None:
         ) from error
 
 
+def is_shared_tensor(tensor: Any) -> bool:
+    """Whether the memory of *tensor*, a detached one, is another's too; True for anything else, or if nobody says."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(tensor, torch.Tensor) or not hasattr(torch._C, "_storage_Use_Count"):  # noqa: SLF001
+        return True
+
+    def count(one: Any) -> int:
+        return int(torch._C._storage_Use_Count(one.untyped_storage()._cdata))  # noqa: SLF001
+
+    foreign = tensor.device.type != "cpu" and not tensor.untyped_storage().resizable()  # numpy fixes it on the CPU
+    return foreign or count(tensor) > count(torch.empty(1).detach())
+
+
 class TorchDevice:
     """
     A CUDA device of PyTorch; see `Device`.
@@ -109,13 +123,13 @@ class TorchDevice:
         rebuild, arguments = pickle.loads(base64.b64decode(text))  # noqa: S301  (it comes from our own parent)
         self._own = rebuild(*arguments)
 
-    def describe(self, result: Any, output: Region, seconds: float) -> Returned:
-        """A result as plain facts, with a copy of its encodings on the device; made in the order of the stream."""
+    def describe(self, result: Any, output: Region, seconds: float, *, copy: bool = True) -> Returned:
+        """A result as plain facts, with its encodings on the device; copied in the order of the stream."""
         name, shape = str(result.dtype).removeprefix("torch."), tuple(result.shape)
         codes = None
         if name == output.dtype.name and shape == output.shape and result.layout == self._torch.strided:
             arrays = arrays_of(self._block)
-            codes = self._do(lambda: arrays.codes(arrays.copy(result)))
+            codes = self._do(lambda: arrays.codes(arrays.copy(result) if copy else result))
         return Returned(name, shape, codes, seconds)
 
     @contextlib.contextmanager
@@ -232,6 +246,15 @@ def attach(name: str, block: Array) -> Device:
         why = str(error).strip().partition("\n")[0]
         do = "free memory on it; after an illegal access by a kernel, start a new process (isolation='process')"
         raise UsageError(f"the device {name!r} cannot be used", why=why, do=do) from error
+
+
+def available_on(name: str) -> int | None:
+    """Bytes on the CUDA device called *name* that are free, or PyTorch's in this process; None: nobody knows."""
+    torch: Any = sys.modules.get("torch")
+    try:
+        return int(torch.cuda.mem_get_info(name)[0] + torch.cuda.memory_reserved(name))
+    except (AttributeError, RuntimeError, ValueError, AssertionError):  # no PyTorch yet, no device: said elsewhere
+        return None
 
 
 def _nvidia_driver() -> str:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from zeroulp.arrays.fingerprint import fingerprint
 from zeroulp.kernels.device import Host, Returned
 from zeroulp.kernels.frameworks import versions
+from zeroulp.kernels.held import is_held_elsewhere
 
 if TYPE_CHECKING:
     from zeroulp.encoding import Array
@@ -34,6 +36,8 @@ class Call:
         writes: Whether the kernel writes into ``output`` instead of returning an array.
         poison: Encoding to leave in freed memory before the call.
         keep: Whether its result can be recalled ever after, and not just until the call after the next.
+        in_place: Whether its result is looked at where it is, until the next call: it is too large for copies.
+        watched: If so, the earlier call whose result is still looked at; it is given up if nobody else holds it.
     """
 
     number: int
@@ -42,6 +46,8 @@ class Call:
     writes: bool
     poison: int
     keep: bool = False
+    in_place: bool = False
+    watched: int | None = None
 
 
 class Runner(Protocol):
@@ -57,6 +63,10 @@ class Runner(Protocol):
 
     def recall(self, number: int, output: Region) -> Returned:
         """What the result of an earlier call looks like now."""
+        ...
+
+    def mark(self, number: int, output: Region) -> str | None:
+        """The fingerprint of the same; None if that result was given up, empty if it has another dtype or shape."""
         ...
 
     def guarded(self) -> contextlib.AbstractContextManager[None]:
@@ -104,6 +114,7 @@ class Executor:
         self.resident: Any = self._find_resident(shared)
         self._results: dict[int, Any] = {}
         self._kept: set[int] = set()
+        self._latest: Call | None = None
 
     def _find_resident(self, shared: str | None) -> Any:
         """The device's block, if inputs and results are to stay there."""
@@ -119,6 +130,9 @@ class Executor:
     def call(self, call: Call) -> Returned:
         """Call the kernel; see `Runner.call`."""
         device, regions = self._device, [*call.operands, *([call.output] if call.writes else [])]
+        self._latest = call
+        if call.in_place:
+            self._give_up_all_but(call.watched)
         if self.resident is None:
             device.upload(regions)
         operands = [device.view(region) for region in call.operands]
@@ -144,6 +158,27 @@ class Executor:
         """The same result, read once more; see `Runner.recall`."""
         return self._described(self._results[number], output, 0.0)
 
+    def mark(self, number: int, output: Region) -> str | None:
+        """The fingerprint of a result as it is now; see `Runner.mark`."""
+        if number not in self._results:
+            return None
+        codes = self.recall(number, output).codes
+        return "" if codes is None else fingerprint(codes)
+
+    @property
+    def in_output(self) -> bool:
+        """Whether the latest result is looked at in the output, in the block that all see."""
+        call = self._latest
+        shared = self.resident is not None or self._device is self._host
+        return call is not None and call.in_place and call.writes and shared
+
+    def _give_up_all_but(self, watched: int | None) -> None:
+        """Let go of results that nobody else holds, and of all others but one."""
+        for number in list(self._results):
+            box = [self._results.pop(number)]
+            if number == watched and is_held_elsewhere(box):
+                self._results[number] = box[0]
+
     def guarded(self) -> contextlib.AbstractContextManager[None]:
         """Where its block is worked on: what goes wrong on a device now is the doing of the kernel before."""
         return contextlib.nullcontext() if self.resident is None else self._device.guarded()
@@ -153,9 +188,10 @@ class Executor:
         self._device.wait()
 
     def _described(self, result: Any, output: Region, seconds: float) -> Returned:
+        copy = self._latest is None or not self._latest.in_place
         if self.resident is not None:
-            return self._device.describe(result, output, seconds)
-        return self._host.describe(self._device.read(result), output, seconds)
+            return self._device.describe(result, output, seconds, copy=copy)
+        return self._host.describe(self._device.read(result), output, seconds, copy=copy)
 
     def versions(self) -> dict[str, str]:
         """Versions of the framework, and of the device if there is one."""

@@ -39,6 +39,10 @@ class InProcess:
         """What the result of an earlier call looks like now."""
         return self._executor.recall(number, output)
 
+    def mark(self, number: int, output: Region) -> str | None:
+        """Its fingerprint; see `Runner`."""
+        return self._executor.mark(number, output)
+
     def guarded(self) -> contextlib.AbstractContextManager[None]:
         """Where the block is worked on; see `Runner`."""
         return self._executor.guarded()

@@ -67,13 +67,15 @@ class WorkerProcess:
     isolation = "process"
     framework = ""
     _device: Device | None = None
+    _latest: Call | None = None
 
     def __init__(self, spec: KernelSpec, problem: Matmul, size_bytes: int, deadline_seconds: float) -> None:
         if not deadline_seconds > 0:
             raise UsageError(f"a deadline of {deadline_seconds:g} s", do="pass a positive number of seconds")
-        self._landing, size = _landing(problem, size_bytes)
-        self._size = size
-        self._spec, self._deadline = spec, deadline_seconds
+        self._spec = spec
+        self._landing, size = self._arranged(problem, size_bytes)
+        self.size_bytes = size
+        self._deadline = deadline_seconds
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  (closed in close)
         self._shared = _shared_file(size)
         try:
@@ -115,18 +117,25 @@ class WorkerProcess:
             KernelError: If the worker has ended.
             MemoryError: If there is not so much memory.
         """
-        self._landing, size = _landing(problem, size_bytes)
-        if size > self._size:  # never smaller: a kernel that looks at its old operands is wrong, and must not crash
+        self._landing, size = self._arranged(problem, size_bytes)
+        if size > self.size_bytes:  # never smaller: a kernel that looks at old operands is wrong, and must not crash
             _resize(self._shared, size)
-            self._size = size
+            self.size_bytes = size
         self._ask({"do": "turn", "problem": problem.to_dict()}, self._deadline)
         self._device = None  # its block is given back on both sides before another one is made
         self.block = map_memory(self._shared, size)
         self._share({"do": "share", "size": size})
 
+    def _arranged(self, problem: Matmul, size_bytes: int) -> tuple[Region, int]:
+        """Where results are copied to, and the bytes of all; on a device only those that are not looked at in place."""
+        landing, size = _landing(problem, size_bytes)
+        writes = self._spec.destination_passing or is_library(self._spec.target)
+        self._on_device_bytes = size_bytes if writes and not memory.is_copied(problem.output) else size
+        return landing, size
+
     def _share(self, message: dict[str, Any]) -> dict[str, Any]:
         """Send *message* with a block on the kernel's device, where there is one; go by what the worker can do."""
-        device, shared = _on_device(self._spec, self.block)
+        device, shared = _on_device(self._spec, self.block[: self._on_device_bytes])
         answer = self._ask({**message, "shared": shared}, max(self._deadline, _LOADING_SECONDS))
         if device is not None and answer.get("resident") is True:
             self._device, self.block = device, device.resident
@@ -134,6 +143,7 @@ class WorkerProcess:
 
     def call(self, call: Call) -> Returned:
         """Call the kernel; see `zeroulp.runner.base.Runner`."""
+        self._latest = call
         message = {"do": "call", "call": call_to_data(call), "landing": self._landing.to_dict()}
         return self._returned(self._ask(message, self._deadline))
 
@@ -142,6 +152,13 @@ class WorkerProcess:
         del output
         message = {"do": "recall", "number": number, "landing": self._landing.to_dict()}
         return self._returned(self._ask(message, self._deadline))
+
+    def mark(self, number: int, output: Region) -> str | None:
+        """Its fingerprint; see `Runner`."""
+        del output
+        answer = self._ask({"do": "mark", "number": number, "landing": self._landing.to_dict()}, self._deadline)
+        mark = answer.get("mark")
+        return None if mark is None else str(mark)
 
     def guarded(self) -> contextlib.AbstractContextManager[None]:
         """Where the block is worked on; see `Runner`."""
@@ -162,13 +179,16 @@ class WorkerProcess:
     def _returned(self, answer: dict[str, Any]) -> Returned:
         try:
             name, shape, seconds = str(answer["dtype"]), tuple(map(int, answer["shape"])), float(answer["seconds"])
-            delivered = answer["delivered"] is True
+            delivered, in_output = answer["delivered"] is True, answer["in_output"] is True
         except (KeyError, TypeError, ValueError):
             raise self._babbled() from None
         codes = None
         if delivered:
-            arrays = arrays_of(self.block)
-            codes = arrays.codes(arrays.copy(memory.view(self.block, self._landing)))
+            arrays, latest = arrays_of(self.block), self._latest
+            in_place = latest is not None and latest.in_place
+            written = latest is not None and in_place and latest.writes and in_output
+            result = memory.view(self.block, latest.output if latest is not None and written else self._landing)
+            codes = arrays.codes(result if in_place else arrays.copy(result))
         return Returned(name, shape, codes, seconds)
 
     def _ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:

@@ -69,18 +69,20 @@ def _answer(executor: Executor, block: Any, message: dict[str, Any]) -> dict[str
     if message["do"] == "versions":
         return executor.versions()
     landing = Region.from_dict(message["landing"])
+    if message["do"] == "mark":
+        return {"mark": executor.mark(message["number"], landing)}
     if message["do"] == "call":
         returned = executor.call(call_from_data(message["call"]))
     else:
         returned = executor.recall(message["number"], landing)
-    if returned.codes is not None:
+    if returned.codes is not None and not executor.in_output:
         arrays_of(block).codes(memory.view(block, landing))[...] = returned.codes
         executor.wait()
-    return _in_words(returned)
+    return {**_in_words(returned), "in_output": executor.in_output}
 
 
 def _in_words(returned: Returned) -> dict[str, Any]:
-    """All but the result, which has been copied to where the parent looks for it."""
+    """All but the result, which is where the parent looks for it."""
     return {
         "dtype": returned.dtype,
         "shape": list(returned.shape),
