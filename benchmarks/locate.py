@@ -131,8 +131,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     calls = ["kernel, s", "calls", "check / call", "naming calls", "naming / call"]
     notes = (
-        "`kernel, s`: one call. `calls`: until a difference is found. `check / call`: all that the check does until then"
-        "\nwithout the kernel, in calls of it. `naming calls`: further ones, for the name. `naming / call`: all that is"
+        "`kernel, s`: one call. `calls`: until a difference is found. `check / call`: all that the check does until"
+        "\nthen without the kernel, in calls of it. `naming calls`: further ones, for the name. `naming / call`: all that is"
         f"\ndone for that without the kernel, in calls of it. Most memory of the process: {peak:.1f} GiB.\n"
     )
     head = ["shape", "format", "fault", *calls, "kind", "said"]
