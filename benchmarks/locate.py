@@ -132,8 +132,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     calls = ["kernel, s", "calls", "check / call", "naming calls", "naming / call"]
     notes = (
         "`kernel, s`: one call. `calls`: until a difference is found. `check / call`: all that the check does until"
-        "\nthen without the kernel, in calls of it. `naming calls`: further ones, for the name. `naming / call`: all that is"
-        f"\ndone for that without the kernel, in calls of it. Most memory of the process: {peak:.1f} GiB.\n"
+        "\nthen without the kernel, in calls of it. `naming calls`: further ones, for the name. `naming / call`: all"
+        f"\nthat is done for that without the kernel, in calls of it. Most memory of the process: {peak:.1f} GiB.\n"
     )
     head = ["shape", "format", "fault", *calls, "kind", "said"]
     report("Faults of large kernels, found, located and named", head, found, notes)
