@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,6 +69,8 @@ class Differs:
         low: Smallest index of a differing position, per axis.
         high: Largest index, per axis (inclusive).
         nans: How many of them are NaN where a number is expected.
+        places: (count, axes) indices of some of them, the first and the last among them and the others
+            spread over all, in row-major order. To look at them more closely; in no report.
     """
 
     first: tuple[int, ...]
@@ -81,9 +83,12 @@ class Differs:
     low: tuple[int, ...]
     high: tuple[int, ...]
     nans: int
+    places: Array | None = field(default=None, compare=False, repr=False)
 
 
 Outcome = Matched | Differs
+
+_PLACES, _PARTS = 256, 4096  # differences whose places are kept, and parts of a result that have their own until then
 
 
 def same(left: Array, right: Array, format_: Format, *, zero_sign: Array | bool = False) -> NDArray[np.bool_]:
@@ -154,6 +159,7 @@ class Tally:
         self._format, self._elements = format_, math.prod(shape)
         self._compared = self._elements if compared is None else compared
         self._found: list[Differs] = []
+        self._places: list[Array] = []
 
     def add(self, places: tuple[Array, ...], actual: Array, expected: Array) -> None:
         """
@@ -182,6 +188,9 @@ class Tally:
                 nans=int(np.count_nonzero(nans)),
             )
         )
+        self._places.append(np.stack([axis[some_of(np.arange(len(actual)), _PLACES)] for axis in places], axis=-1))
+        if len(self._places) > _PARTS:
+            self._places = [self._some_places(_PARTS)]
 
     @property
     def is_wrong(self) -> bool:
@@ -198,4 +207,24 @@ class Tally:
             low=tuple(map(min, zip(*(part.low for part in self._found), strict=True))),
             high=tuple(map(max, zip(*(part.high for part in self._found), strict=True))),
             nans=sum(part.nans for part in self._found),
+            places=self._some_places(_PLACES),
         )
+
+    def _some_places(self, most: int) -> Array:
+        places = np.concatenate(self._places)
+        return some_of(places[np.lexsort(places.T[::-1])], most)
+
+
+def some_of(rows: Array, most: int) -> Array:
+    """
+    At most so many *rows* of an array in their order: the first, the last, and others spread over all.
+
+    Steps are multiples of the golden ratio modulo their number, which keep no step with rows and
+    columns of a matrix.
+    """
+    if len(rows) <= most:
+        return rows
+    steps = np.arange(1, max(1, most - 1)) * ((5**0.5 - 1) / 2) % 1
+    inner = (steps * len(rows)).astype(np.int64)
+    chosen: Array = rows[np.unique([0, *inner, len(rows) - 1][:most])]
+    return chosen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import json
 import textwrap
@@ -14,7 +15,8 @@ import pytest
 
 import zeroulp
 from zeroulp import Matmul, encoding, memory
-from zeroulp.checks import Session
+from zeroulp.checks import Session, excerpt
+from zeroulp.checks.inputs import Inputs
 from zeroulp.cli import main
 from zeroulp.errors import KernelRaisedError, KernelResultError, UsageError
 from zeroulp.formats import format_named
@@ -471,3 +473,50 @@ def test_what_is_wrong_on_the_device_is_raised_as_the_kernels_error(on_cpu):
     device = FRAMEWORKS["torch"].attach("cuda", np.zeros(64, np.uint8))
     with pytest.raises(KernelRaisedError, match="no more"):
         device._do(lambda: (_ for _ in ()).throw(RuntimeError("no more")))
+
+
+def last_k_left_out(torch, a, b, out=None):
+    return torch.matmul(a[:, :-1].to(torch.float32), b[:-1].to(torch.float32)).to(a.dtype)
+
+
+def rows_left_unwritten(torch, a, b, out):
+    out[:-3] = torch.matmul(a.to(torch.float32), b.to(torch.float32)).to(a.dtype)[:-3]
+
+
+def one_of_two_results(torch, a, b, out=None):
+    result = torch.matmul(a.to(torch.float32), b.to(torch.float32)).to(a.dtype)
+    one_of_two_results.calls += 1
+    result[2, 3] += one_of_two_results.calls % 2
+    return result
+
+
+def lost_nans(torch, a, b, out=None):
+    return torch.matmul(a.to(torch.float32).nan_to_num(nan=1.0), b.to(torch.float32)).to(a.dtype)
+
+
+one_of_two_results.calls = 0
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize(("kernel", "said"), [
+    (last_k_left_out, "matmul leaves out the product k = 29 of 30, the last one, in 286 of 960 outputs."),
+    (rows_left_unwritten, "matmul leaves outputs unwritten, in the last 3 rows only."),
+    (one_of_two_results, "matmul is wrong, and returns other bits when called again on the same inputs, in out[2, 3] only."),
+    (lost_nans, "matmul returns numbers where a NaN in rows 3, 13 and 21 of a must give NaN"),
+])
+def test_what_is_wrong_on_the_device_has_its_name(on_cpu, monkeypatch, large, kernel, said):
+    """From results that lie there, in full or in part."""
+    torch = on_cpu
+    if large:
+        monkeypatch.setattr(excerpt, "LARGE", 0)
+        monkeypatch.setattr(excerpt, "SIDE", 12)
+        if kernel is not lost_nans:  # a small result with NaN is judged on the host
+            monkeypatch.setattr(Inputs, "expected_under", None)
+    writes = kernel is rows_left_unwritten
+    probes = ["specials"] if kernel is lost_nans else PROBES
+    called = functools.partial(kernel, torch)
+    function = (lambda a, b, out: called(a, b, out)) if writes else (lambda a, b: called(a, b))
+    report = zeroulp.check(function, Matmul(24, 40, 30, a="float16"), seed=1, framework="torch", device="cuda",
+                           destination_passing=writes, probes=probes)
+    assert report.findings[0].sentence.startswith(said)
+    assert bool(report.findings[0].evidence) == large

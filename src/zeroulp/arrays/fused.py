@@ -26,6 +26,7 @@ FEWEST = 1 << 12
 _STORED = ("float16", "bfloat16", "float32", "float8_e4m3fn", "float8_e5m2")
 _VECTORS = 4  # at a time
 _MOST = 1 << 30  # elements that 32 bits count
+_ACROSS = 1 << 22
 _LARGEST = 1 << 24  # integers that float32 holds
 
 
@@ -76,7 +77,8 @@ class Triton:
     def sums(self, codes: Any, format_: Format, vectors: Any, factors: tuple[Any, Any], limit: int | None) -> Any:
         """A matrix times some vectors; None: not here."""
         name = storage_dtype(format_).name
-        if name not in _STORED or codes.numel() < self._fewest or (limit or 0) > _LARGEST:
+        across = codes.stride(1) != 1 and codes.numel() > _ACROSS  # then PyTorch's own product is sooner
+        if name not in _STORED or codes.numel() < self._fewest or (limit or 0) > _LARGEST or across:
             return None
         if not self._is_trusted("sums", name, lambda: self._sums_up_the_same(format_)):
             return None

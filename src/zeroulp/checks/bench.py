@@ -10,24 +10,25 @@ but for some that lie elsewhere.
 
 from __future__ import annotations
 
+import functools
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from zeroulp import encoding, memory
 from zeroulp.arrays import arrays_of
+from zeroulp.checks.excerpt import Excerpt
 from zeroulp.checks.inputs import Inputs, digest, draw_inputs
-from zeroulp.checks.judging import Judge, on_host
 from zeroulp.checks.poison import foreign_number, poison_of
+from zeroulp.checks.repetition import differences
 from zeroulp.checks.snapshot import Snapshot
-from zeroulp.judge import Differs, Matched, Outcome, same
+from zeroulp.judge import Differs, Matched, Outcome
 from zeroulp.problem import LAYOUTS
 from zeroulp.report import Finding
 from zeroulp.runner.base import Call
 
 if TYPE_CHECKING:
+    from zeroulp.checks.judging import Judge
     from zeroulp.encoding import Array
     from zeroulp.memory import Region
     from zeroulp.plan import Trial
@@ -61,6 +62,7 @@ class Observation:
         poisons: Encodings that stood in the output (or in freed memory) before each call.
         marks: Fingerprints of what each call returned, where results are too large for copies.
         row: The first row of the first of them.
+        judged: Whether the first result is compared with what it should be.
         outcome: The first call's result, judged; None if it could not be.
         findings: Defects other than wrong values.
     """
@@ -73,22 +75,17 @@ class Observation:
     findings: list[Finding] = field(default_factory=list)
     marks: list[str] = field(default_factory=list)
     row: Any = None
+    judged: bool = True
 
-    @property
-    def codes(self) -> list[Array]:
-        """The results on the host."""
-        return [on_host(result, self.inputs.problem.out_format) for result in self.results]
-
-    @property
-    def poison(self) -> list[int | Array]:
-        """The poisons on the host."""
-        format_ = self.inputs.problem.out_format
-        return [poison if isinstance(poison, int) else on_host(poison, format_) for poison in self.poisons]
+    @functools.cached_property
+    def excerpt(self) -> Excerpt:
+        """What of the first result is looked at to name what is wrong, on the host, as it is when first asked for."""
+        return Excerpt.of(self.inputs, self.results[0], self.outcome)
 
     @property
     def bits(self) -> list[Any]:
         """What tells whether calls returned the same bits: their results, or the fingerprints of those."""
-        return self.marks or self.codes
+        return self.marks or self.results
 
     @property
     def share_compared(self) -> float:
@@ -152,6 +149,7 @@ class Bench:
         plain_guards: bool = False,
         poison: str = "",
         patient: bool = False,
+        judged: bool = True,
     ) -> Observation:
         """
         Draw the trial's inputs, call the kernel, look at everything.
@@ -162,15 +160,15 @@ class Bench:
             plain_guards: Put zeros around the inputs in place of NaN.
             poison: Poison outputs with this kind only: ``"nan"`` or ``"number"``.
             patient: Give a result that is not right some time to become right.
+            judged: Whether the first result is compared with what it should be.
         """
         with self.runner.guarded():
-            return self._observe(trial, calls, plain_guards=plain_guards, poison=poison, patient=patient)
+            seen = Observation(draw_inputs(self.problem, trial, self.seed), judged=judged)
+            return self._observe(trial, seen, calls, plain_guards=plain_guards, poison=poison, patient=patient)
 
     def _observe(
-        self, trial: Trial, calls: int | None, *, plain_guards: bool, poison: str, patient: bool
+        self, trial: Trial, seen: Observation, calls: int | None, *, plain_guards: bool, poison: str, patient: bool
     ) -> Observation:
-        inputs = draw_inputs(self.problem, trial, self.seed)
-        seen = Observation(inputs)
         operands, outputs, _ = _regions(self.problem, trial.layouts, writes=self.writes)
         if trial.moved:
             operands, outputs = ([memory.moved(r, MOVED_BYTES) for r in regions] for regions in (operands, outputs))
@@ -316,8 +314,8 @@ class Bench:
 
     def _compare(self, trial: Trial, seen: Observation, codes: Any, operands: list[Region]) -> None:
         """Judge the first result of a trial; later ones must be the same."""
-        first = seen.outcome is None
-        if first:
+        first = not seen.results
+        if first and seen.judged:
             seen.outcome = self._judged(seen, codes, operands)
         if len(seen.results) < CODES_PER_TRIAL:
             seen.results.append(codes)
@@ -329,15 +327,10 @@ class Bench:
             return
         if trial.certificate.theorem == "bounded":
             return  # bits are not determined
-        format_ = self.problem.out_format
-        now, before = (on_host(result, format_) for result in (codes, seen.results[0]))
-        differ = ~same(now, before, format_)
-        if trial.certificate.masked and seen.inputs.expected.compared is not None:
-            differ &= seen.inputs.expected.compared
-        if not differ.any():
+        differ = differences(codes, seen.results[0], seen)
+        if not differ.count:
             return
-        written = bool((differ & ~np.asarray(now == seen.poison[-1])).any())
-        self._find_unsteady(seen, trial, int(np.count_nonzero(differ)), differ.size, written=written)
+        self._find_unsteady(seen, trial, differ.count, self.problem.output.size, written=not differ.are_poison)
 
     def _find_unsteady(self, seen: Observation, trial: Trial, count: int, elements: int, *, written: bool) -> None:
         share = f"{count:,} of {elements:,} outputs"

@@ -5,17 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from zeroulp.diagnose import Case
-from zeroulp.judge import Differs, differing
+from zeroulp.checks.excerpt import is_large
+from zeroulp.judge import Differs
 from zeroulp.plan import fitting_layouts, trials_of
 from zeroulp.reference.expected import total_in_quanta
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from zeroulp.checks.bench import Bench, Observation
+    from zeroulp.diagnose import Case
     from zeroulp.encoding import Array
     from zeroulp.plan import Trial
     from zeroulp.probes import Options
-    from zeroulp.problem import Matmul
+
+LARGE_CALLS = 48
+"""How often a kernel is called at a large size to find a name, beyond its calls on the inputs of the failed trial."""
+
+LARGE_TRIALS = 2
+"""How many trials of a probe are run there at a time, or one of each variant: each has a great many outputs."""
 
 _NAMING_INDEX = 1_000_000  # trials that are not in the plan have numbers from here on
 
@@ -27,6 +35,10 @@ class Named:
     kind: str
     clause: str
     evidence: tuple[tuple[str, str], ...] = ()
+
+
+class OutOfCallsError(Exception):
+    """A large problem has had all the calls that a name is worth."""
 
 
 class Explorer:
@@ -42,15 +54,28 @@ class Explorer:
         self._bench, self._layouts = bench, layouts
         self._next_index = _NAMING_INDEX
         self.problem = bench.problem
+        self.is_large = is_large(bench.problem)
+        self._calls = 0
 
     def trials(self, probe: str, options: Options, most: int) -> list[Trial]:
         """Trials that nobody has run yet; none if the probe has no certificate with these options."""
         found = trials_of(self.problem, probe, options, first_index=self._next_index, most=most)
+        if self.is_large:
+            variants = {str(trial.settings) for trial in found}
+            found = found[: max(len(variants), LARGE_TRIALS)]
         self._next_index += _NAMING_INDEX
         return [replace(t, layouts=fitting_layouts(self.problem, self._layouts, t.settings)) for t in found]
 
     def observe(self, trial: Trial) -> Observation:
-        """Run one of them."""
+        """
+        Run one of them.
+
+        Raises:
+            OutOfCallsError: If the problem is large, and there were `LARGE_CALLS` of them.
+        """
+        self._calls += 1
+        if self.is_large and self._calls > LARGE_CALLS:
+            raise OutOfCallsError
         return self._bench.observe(trial)
 
     def first_wrong(self, probe: str, options: Options, most: int) -> Observation | None:
@@ -61,25 +86,16 @@ class Explorer:
                 return seen
         return None
 
-    def observations(self, probe: str, options: Options, most: int) -> list[Observation]:
+    def observations(self, probe: str, options: Options, most: int) -> Iterator[Observation]:
         """What *most* trials show, right or wrong; those that returned no array of the right kind left out."""
-        seen = [self.observe(trial) for trial in self.trials(probe, options, most)]
-        return [one for one in seen if one.results]
+        for trial in self.trials(probe, options, most):
+            seen = self.observe(trial)
+            if seen.results:
+                yield seen
 
     def cases(self, probe: str, options: Options, most: int) -> list[Case]:
         """The same, for diagnosis."""
-        return [case_of(self.problem, seen) for seen in self.observations(probe, options, most)]
-
-
-def case_of(problem: Matmul, seen: Observation) -> Case:
-    """An observation with a result, for diagnosis."""
-    inputs = seen.inputs
-    actual = seen.codes[0]
-    wrong = differing(actual, inputs.expected, problem.out_format)
-    certificate = inputs.trial.certificate
-    total = total_in_quanta(problem, inputs.family, certificate, inputs.integers)
-    exponents = None if isinstance(inputs.exponent, int) else inputs.exponent
-    return Case(problem, inputs.family, certificate, inputs.integers, total, actual, wrong, exponents)
+        return [seen.excerpt.case for seen in self.observations(probe, options, most)]
 
 
 def moduli_of(case: Case) -> Array:

@@ -146,4 +146,5 @@ def _of_a_sample(inputs: Inputs, fed: Fed, codes: Any) -> Outcome:
 
     assert isinstance(outcome, Differs)
     first, low, high = (place(index) for index in (outcome.first, outcome.low, outcome.high))
-    return replace(outcome, first=first, low=low, high=high, elements=problem.output.size)
+    places = np.array([place(index) for index in outcome.places]) if outcome.places is not None else None
+    return replace(outcome, first=first, low=low, high=high, elements=problem.output.size, places=places)

@@ -74,8 +74,8 @@ class LargeBench(Bench):
         mark = fingerprint(codes)
         seen.marks.append(mark)
         self._look_at_watched(trial, seen, mark, output)
-        if seen.outcome is None:
-            seen.outcome = self._judged(seen, codes, operands)
+        if len(seen.marks) == 1:
+            seen.outcome = self._judged(seen, codes, operands) if seen.judged else None
             if isinstance(seen.outcome, Matched) and self.runner.mark(self.calls, output) != mark:
                 self._find(seen, trial, "late-result", "goes on writing its result after it has returned")
             if self.writes:
@@ -100,7 +100,7 @@ class LargeBench(Bench):
 
     def _compare_again(self, trial: Trial, seen: Observation, codes: Any, operands: list[Region]) -> None:
         """Another result on the same inputs: right all the same (zeros, NaN), or wrong where the first was right."""
-        if isinstance(seen.outcome, Differs):
+        if seen.results:
             self._compare_with_first(trial, seen, codes)
             return
         if trial.certificate.theorem == "bounded":

@@ -15,13 +15,13 @@ import numpy as np
 
 from zeroulp import encoding
 from zeroulp.checks.explore import Explorer, Named
-from zeroulp.judge import Differs, differing
+from zeroulp.judge import Differs
 from zeroulp.probes import Options
 
 if TYPE_CHECKING:
     from zeroulp.checks.bench import Observation
+    from zeroulp.checks.excerpt import Excerpt
     from zeroulp.encoding import Array
-    from zeroulp.problem import Matmul
 
 _TRIALS = 15
 _FEWEST = 2  # wrong products, and right ones, below which a boundary is a guess
@@ -50,19 +50,24 @@ def name_by_magnitude(explorer: Explorer, failing: Observation) -> Named | None:
         explorer: To run further trials.
         failing: What the trial that failed showed.
     """
-    seen = explorer.observations("one_hot", Options(), _TRIALS)
-    if failing.inputs.trial.probe == "one_hot" and failing.codes:
-        seen.append(failing)
-    spread = [one for one in seen if "a_most" not in one.inputs.trial.settings]
-    named = _name(explorer.problem, spread)
-    if named is None and any(isinstance(one.outcome, Differs) for one in seen):
-        return Named("wrong-result", _TOP)
-    return named
+    found, is_wrong = [], False
+    for seen in explorer.observations("one_hot", Options(), _TRIALS):
+        is_wrong |= isinstance(seen.outcome, Differs)
+        found += _spread_products(seen)
+    if failing.inputs.trial.probe == "one_hot" and failing.results:
+        is_wrong |= isinstance(failing.outcome, Differs)
+        found += _spread_products(failing)
+    named = _name(found)
+    return Named("wrong-result", _TOP) if named is None and is_wrong else named
 
 
-def _name(problem: Matmul, seen: list[Observation]) -> Named | None:
+def _spread_products(seen: Observation) -> list[_Products]:
+    """Those of a trial, unless it keeps to the top of the range."""
+    return [] if "a_most" in seen.inputs.trial.settings else [_products(seen.excerpt)]
+
+
+def _name(found: list[_Products]) -> Named | None:
     """What these single products tell; None if none is wrong."""
-    found = [_products(problem, one) for one in seen]
     if not found:
         return None
     fields = ("a", "b", "expected", "actual", "wrong")
@@ -72,22 +77,19 @@ def _name(problem: Matmul, seen: list[Observation]) -> Named | None:
     return _boundary(together) or Named("wrong-result", _OFF)
 
 
-def _products(problem: Matmul, seen: Observation) -> _Products:
-    values = {}
-    for operand in problem.operands[:2]:
-        codes = np.broadcast_to(seen.inputs.codes[operand.name], operand.shape)
-        values[operand.name] = np.abs(encoding.decode(codes, operand.format))
-    a = np.swapaxes(values["a"], -1, -2) if problem.transpose_a else values["a"]  # (..., m, k)
-    b = np.swapaxes(values["b"], -1, -2) if problem.transpose_b else values["b"]  # (..., k, n)
-    if seen.inputs.trial.settings["lone"] == "a":
+def _products(part: Excerpt) -> _Products:
+    problem = part.problem
+    a, b = part.magnitudes("a"), part.magnitudes("b")
+    a = np.swapaxes(a, -1, -2) if problem.transpose_a else a  # (..., m, k)
+    b = np.swapaxes(b, -1, -2) if problem.transpose_b else b  # (..., k, n)
+    if part.inputs.trial.settings["lone"] == "a":
         k = a.argmax(axis=-1)[..., None]  # (..., m, 1)
         a, b = np.take_along_axis(a, k, -1), np.take_along_axis(b, k, -2)
     else:
         k = b.argmax(axis=-2)[..., None, :]  # (..., 1, n)
         a, b = np.take_along_axis(a, k, -1), np.take_along_axis(b, k, -2)
-    wrong = differing(seen.codes[0], seen.inputs.expected, problem.out_format)
-    results = [np.abs(encoding.decode(c, problem.out_format)) for c in (seen.inputs.expected.codes, seen.codes[0])]
-    return _Products(*(np.broadcast_to(x, wrong.shape).ravel() for x in (a, b, *results, wrong)))
+    results = [np.abs(encoding.decode(codes, problem.out_format)) for codes in (part.expected.codes, part.actual)]
+    return _Products(*(np.broadcast_to(x, part.wrong.shape).ravel() for x in (a, b, *results, part.wrong)))
 
 
 def _boundary(products: _Products) -> Named | None:

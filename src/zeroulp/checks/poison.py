@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zeroulp import encoding, memory
+from zeroulp.arrays import arrays_of
 
 if TYPE_CHECKING:
     from zeroulp.formats import Format
@@ -63,5 +64,10 @@ def foreign_number(format_: Format) -> int:
 
 def differs_by_poison(first: list[Any], second: list[Any]) -> bool:
     """Whether results, or their fingerprints, agree under one poison, agree under another, and yet are not the same."""
-    steady = all(np.array_equal(group[0], codes) for group in (first, second) for codes in group)
-    return steady and not np.array_equal(first[0], second[0])
+    steady = all(are_equal(group[0], bits) for group in (first, second) for bits in group)
+    return steady and not are_equal(first[0], second[0])
+
+
+def are_equal(one: Any, other: Any) -> bool:
+    """Whether two results, or two fingerprints, are the same."""
+    return one == other if isinstance(one, str) else arrays_of(one).equal(one, other)

@@ -9,13 +9,13 @@ import numpy as np
 from zeroulp import encoding
 from zeroulp.checks.judging import SMALL, on_host, special_places
 from zeroulp.diagnose import SpecialCase, what_is_seen
-from zeroulp.judge import Matched, differing, same
+from zeroulp.judge import Matched, same
 from zeroulp.reference import expected_result
 from zeroulp.report import Finding
 
 if TYPE_CHECKING:
     from zeroulp.checks.bench import Bench, Observation
-    from zeroulp.checks.inputs import Inputs
+    from zeroulp.checks.excerpt import Excerpt
     from zeroulp.encoding import Array
     from zeroulp.plan import Trial
     from zeroulp.problem import Matmul
@@ -29,20 +29,12 @@ def is_special(trial: Trial) -> bool:
     return trial.probe == "specials"
 
 
-def special_case(problem: Matmul, seen: Observation) -> SpecialCase:
+def special_case(seen: Observation) -> SpecialCase:
     """An observation of special values, for diagnosis."""
-    operands = {operand.name: operand for operand in problem.operands}
-    codes = {name: np.broadcast_to(seen.inputs.codes[name], operands[name].shape) for name in ("a", "b")}
-    kind = str(seen.inputs.trial.settings["kind"])
-    wrong = differing(seen.codes[0], seen.inputs.expected, problem.out_format)
-    return SpecialCase(problem, kind, codes, strictest(problem, seen.inputs, kind), seen.codes[0], wrong)
-
-
-def strictest(problem: Matmul, inputs: Inputs, kind: str) -> Array:
-    """Encodings of the result under the strictest clauses, which are the first of those that looser clauses allow."""
-    if kind != "overflow" and problem.subnormals != "flush":
-        return inputs.expected.codes
-    return inputs.expected_under(problem.replace(**_STRICTEST, saturate=kind == "overflow")).codes
+    part, kind = seen.excerpt, str(seen.inputs.trial.settings["kind"])
+    strictest = part.expected_under(**_STRICTEST, saturate=kind == "overflow")
+    numbers = None if part.selection is None else (part.selection.rows, part.selection.columns)
+    return SpecialCase(part.problem, kind, part.codes, strictest.codes, part.actual, part.wrong, numbers)
 
 
 def look_at_special(problem: Matmul, trial: Trial, seen: Observation) -> dict[str, str]:
@@ -57,7 +49,7 @@ def look_at_special(problem: Matmul, trial: Trial, seen: Observation) -> dict[st
     if large and kind == "infinity":
         word = _infinities_of_a_row(problem, seen)
     else:
-        word = what_is_seen(_sampled_case(problem, seen, kind) if large else special_case(problem, seen))
+        word = what_is_seen(_sampled_case(problem, seen, kind) if large else special_case(seen))
     return {kind: word} if word else {}
 
 
@@ -89,19 +81,20 @@ def _sampled_case(problem: Matmul, seen: Observation, kind: str) -> SpecialCase:
 
 def is_left_over(bench: Bench, trial: Trial, seen: Observation, before: Observation, again: Observation) -> bool:
     """Whether NaN stands where a number is due, but only if the trial before comes just before; *again* was without."""
-    format_ = bench.problem.out_format
-    wrong = differing(seen.codes[0], seen.inputs.expected, format_)
-    nans = wrong & encoding.is_nan(seen.codes[0], format_)
-    if not is_special(before.inputs.trial) or not nans.any() or _agree(again, seen, nans, bench):
+    if not is_special(before.inputs.trial):
         return False
-    bench.observe(before.inputs.trial, calls=1)
-    return _agree(bench.observe(trial, calls=1), seen, nans, bench)
+    part = seen.excerpt
+    nans = part.wrong & encoding.is_nan(part.actual, part.problem.out_format)
+    if not nans.any() or _agree(again, part, nans):
+        return False
+    bench.observe(before.inputs.trial, calls=1, judged=False)
+    return _agree(bench.observe(trial, calls=1, judged=False), part, nans)
 
 
-def _agree(left: Observation, right: Observation, where: Array, bench: Bench) -> bool:
-    if not left.codes:
+def _agree(other: Observation, part: Excerpt, where: Array) -> bool:
+    if not other.results:
         return False
-    return bool(same(left.codes[-1], right.codes[0], bench.problem.out_format)[where].all())
+    return bool(same(part.pick(other.results[-1]), part.actual, part.problem.out_format)[where].all())
 
 
 def left_over(trial: Trial, before: Observation, where: str) -> Finding:

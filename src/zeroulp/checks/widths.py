@@ -15,18 +15,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zeroulp import encoding
-from zeroulp.checks.explore import Explorer, Named, case_of, moduli_of
+from zeroulp.checks.explore import Explorer, Named, moduli_of
 from zeroulp.checks.magnitudes import name_by_magnitude
 from zeroulp.diagnose import explain, explain_clamp, explain_fractions
 from zeroulp.judge import Differs
 from zeroulp.probes import Options
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zeroulp.checks.bench import Observation
     from zeroulp.diagnose import Case
 
 _MANY_TRIALS, _FEW_TRIALS = 32, 4
 _NARROW_OPERAND_BITS = 4  # operands that a cut to e4m3 leaves alone
+_SUM_BITS = (_NARROW_OPERAND_BITS, 54)  # of sums that are tried
 _SCALED = ("signed", "wide")  # probes that spread over magnitudes
 _SHOWING = ("signed", "wide", "one_hot")  # probes that show most faults
 _RIGHT_WHERE_TESTED = (
@@ -55,14 +58,14 @@ def name_by_width(explorer: Explorer, failing: Observation) -> Named:
         failing: What the trial that failed showed.
     """
     wrong = Named("wrong-result", "computes something else")
-    trial, case = failing.inputs.trial, case_of(explorer.problem, failing)
+    trial, case = failing.inputs.trial, failing.excerpt.case
     bits = min(_SMALL_SUM_BITS, explorer.problem.out_format.precision)
     small = Options(declared=False, bits=bits)
     if int(moduli_of(case)[case.wrong].min()) <= 2**bits or not explorer.trials("signed", small, 1):
         return wrong
     narrow = explorer.first_wrong("signed", small, _MANY_TRIALS)
     if narrow is not None:
-        clause = explain(case_of(explorer.problem, narrow)) if isinstance(narrow.outcome, Differs) else ""
+        clause = explain(narrow.excerpt.case) if isinstance(narrow.outcome, Differs) else ""
         return Named("wrong-result", clause) if clause else wrong
     clause = _clamp(explorer, case) or _shortcut(explorer, trial.probe)
     if clause:
@@ -70,14 +73,14 @@ def name_by_width(explorer: Explorer, failing: Observation) -> Named:
     if _operands_are_cut(explorer):
         return _cut_operands(explorer)
     if trial.probe == "one_hot":
-        return name_by_magnitude(explorer, failing) or _narrow_sums(explorer, case)
+        return name_by_magnitude(explorer, failing) or _narrow_sums(explorer, failing)
     if explorer.first_wrong("wide", Options(plain=True), 2 * _FEW_TRIALS) is None:
         if trial.settings.get("a_pattern") == "outlier":
             return Named("wrong-result", _OUTLIER)
         if trial.probe in _SCALED:
             near_one = Named("wrong-result", "is right on numbers near one and wrong at other magnitudes")
             return name_by_magnitude(explorer, failing) or near_one
-    return _narrow_sums(explorer, case)
+    return _narrow_sums(explorer, failing)
 
 
 def _clamp(explorer: Explorer, case: Case) -> str:
@@ -103,7 +106,7 @@ def name_beyond_the_bound(explorer: Explorer) -> Named:
     for probe in _SHOWING:
         seen = explorer.first_wrong(probe, Options(), _FEW_TRIALS)
         if seen is not None and isinstance(seen.outcome, Differs):
-            clause = explain(case_of(explorer.problem, seen))
+            clause = explain(seen.excerpt.case)
             return Named("wrong-result", clause) if clause else name_by_width(explorer, seen)
         if seen is not None:
             return Named("wrong-result", "computes something else")
@@ -150,10 +153,11 @@ def _cut_operands(explorer: Explorer) -> Named:
     return Named("input-precision", clause, (("measured", f"single products are {text}"),))
 
 
-def _narrow_sums(explorer: Explorer, failing: Case) -> Named:
+def _narrow_sums(explorer: Explorer, seen: Observation) -> Named:
     """How many significant bits sums have at most, if roundings explain the differences."""
+    failing = seen.excerpt.case
     promised = failing.certificate.precision
-    if _is_one_output(explorer, failing):
+    if _is_one_output(explorer, seen):
         return Named("wrong-result", "computes something else")
     width = _sum_width(explorer, _NARROW_OPERAND_BITS)
     if width is None:
@@ -178,12 +182,20 @@ def _narrow_sums(explorer: Explorer, failing: Case) -> Named:
     return Named(kind, beyond or clause, (("measured", text),))
 
 
-def _is_one_output(explorer: Explorer, failing: Case) -> bool:
+def _is_one_output(explorer: Explorer, failing: Observation) -> bool:
     """Whether one output alone is wrong, the same in further trials: no accumulator is that choosy."""
-    if np.count_nonzero(failing.wrong) != 1 or failing.wrong.size < _FEWEST_OUTPUTS:
+    place = _only_wrong(failing)
+    if place is None or explorer.problem.output.size < _FEWEST_OUTPUTS:
         return False
-    further = [case.wrong for case in explorer.cases("cancel", Options(), 4 * _FEW_TRIALS) if case.wrong.any()]
-    return len(further) > 1 and all(np.array_equal(wrong, failing.wrong) for wrong in further)
+    seen = explorer.observations("cancel", Options(), 4 * _FEW_TRIALS)
+    further = [_only_wrong(one) for one in seen if isinstance(one.outcome, Differs)]
+    return len(further) > 1 and all(other == place for other in further)
+
+
+def _only_wrong(seen: Observation) -> tuple[int, ...] | None:
+    """The place of the one output that is wrong; None if there are more, or none."""
+    outcome = seen.outcome
+    return outcome.first if isinstance(outcome, Differs) and outcome.differing == 1 else None
 
 
 def _sum_width(explorer: Explorer, operand_bits: int) -> int | None:
@@ -193,14 +205,28 @@ def _sum_width(explorer: Explorer, operand_bits: int) -> int | None:
     All terms have one sign, so that no partial sum is larger than the result, and a result that
     is wrong had a partial sum that did not fit.
     """
-    for bits in range(_NARROW_OPERAND_BITS, 54):
-        options = Options(width=operand_bits, bits=bits)
-        if explorer.first_wrong("wide", options, 1) is None:
-            continue
-        wrong = [case for case in explorer.cases("wide", options, 2 * _FEW_TRIALS) if case.wrong.any()]
-        sums = [int(np.abs(case.total[case.wrong]).min()) for case in wrong]
-        return max(1, min(sums).bit_length() - 1) if sums else bits
-    return None
+
+    def is_wrong(bits: int) -> bool:
+        return explorer.first_wrong("wide", Options(width=operand_bits, bits=bits), 1) is not None
+
+    bits = _fewest_bits(is_wrong) if explorer.is_large else next(filter(is_wrong, range(*_SUM_BITS)), None)
+    if bits is None:
+        return None
+    options = Options(width=operand_bits, bits=bits)
+    wrong = [case for case in explorer.cases("wide", options, 2 * _FEW_TRIALS) if case.wrong.any()]
+    sums = [int(np.abs(case.total[case.wrong]).min()) for case in wrong]
+    return max(1, min(sums).bit_length() - 1) if sums else bits
+
+
+def _fewest_bits(is_wrong: Callable[[int], bool]) -> int | None:
+    """Bits of sums that are wrong, where those with one bit less are right; None if the longest are right."""
+    right, wrong = _SUM_BITS[0] - 1, _SUM_BITS[1] - 1
+    if not is_wrong(wrong):
+        return None
+    while wrong - right > 1:
+        middle = (right + wrong) // 2
+        right, wrong = (right, middle) if is_wrong(middle) else (middle, wrong)
+    return wrong
 
 
 def _product_width(explorer: Explorer) -> int | None:

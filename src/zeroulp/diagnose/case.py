@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from zeroulp.encoding import Array
     from zeroulp.exactness import Certificate, Family
+    from zeroulp.judge import Differs
     from zeroulp.problem import Matmul
 
 
@@ -34,6 +35,7 @@ class Case:
         actual: Encodings that the kernel returned.
         wrong: Where they differ from the expected ones.
         exponents: Of the quantum at each output, where the inputs are scaled; None: the certificate's.
+        is_part: Whether there are more outputs than these, in which the same is to be seen.
     """
 
     problem: Matmul
@@ -44,6 +46,7 @@ class Case:
     actual: Array
     wrong: Array
     exponents: Array | None = None
+    is_part: bool = False
 
     def oriented(self) -> tuple[Array, Array]:
         """A as (*batch, m, k) and b as (*batch, n, k): k is the last axis of both."""
@@ -83,21 +86,28 @@ class Case:
         return same(actual, codes, self.problem.out_format)
 
 
-def whereabouts(wrong: Array) -> str:
-    """Where the wrong outputs are, in a clause."""
-    rows, columns = np.nonzero(wrong)[-2:]
-    if wrong.all():
+def whereabouts(outcome: Differs, shape: tuple[int, ...], *, sampled: bool = False) -> str:
+    """
+    Where the wrong outputs are, in a clause.
+
+    Args:
+        outcome: Of the whole result.
+        shape: The result's shape.
+        sampled: Whether the outputs that were not compared may be wrong too.
+    """
+    if sampled:
+        return f"in {outcome.differing:,} of {outcome.compared:,} outputs that were looked at"
+    if outcome.differing == outcome.elements:
         return "in every output"
-    if len(rows) == 1 and wrong.size > 1:
-        return f"in out[{', '.join(str(axis[0]) for axis in np.nonzero(wrong))}] only"
-    m, n = wrong.shape[-2:]
-    row_low, row_high, column_low, column_high = rows.min(), rows.max(), columns.min(), columns.max()
-    if row_low == row_high and m > 1:
-        return f"in row {row_low} only"
-    if column_low == column_high and n > 1:
-        return f"in column {column_low} only"
-    if column_low > 0 and column_high == n - 1 and row_high - row_low + 1 == m:
-        return f"in the last {n - column_low} columns only"
-    if row_low > 0 and row_high == m - 1 and column_high - column_low + 1 == n:
-        return f"in the last {m - row_low} rows only"
-    return f"in {np.count_nonzero(wrong):,} of {wrong.size:,} outputs"
+    if outcome.differing == 1:
+        return f"in out[{', '.join(map(str, outcome.first))}] only"
+    (m, n), (top, left), (bottom, right) = shape[-2:], outcome.low[-2:], outcome.high[-2:]
+    if top == bottom and m > 1:
+        return f"in row {top} only"
+    if left == right and n > 1:
+        return f"in column {left} only"
+    if left > 0 and right == n - 1 and bottom - top + 1 == m:
+        return f"in the last {n - left} columns only"
+    if top > 0 and bottom == m - 1 and right - left + 1 == n:
+        return f"in the last {m - top} rows only"
+    return f"in {outcome.differing:,} of {outcome.elements:,} outputs"

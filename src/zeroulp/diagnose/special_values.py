@@ -40,6 +40,7 @@ class SpecialCase:
             of their sign.
         actual: Encodings that the kernel returned.
         wrong: Where they are none of those that the contract allows.
+        numbers: Of the rows and columns, where they are some of a larger result; None: all there are.
     """
 
     problem: Matmul
@@ -48,6 +49,7 @@ class SpecialCase:
     expected: Array
     actual: Array
     wrong: Array
+    numbers: tuple[Array, Array] | None = None
 
     @property
     def wanted(self) -> Array:
@@ -186,9 +188,10 @@ def _source(case: SpecialCase) -> str:
     places = np.nonzero(case.wrong)
     if problem.batch or not len(places[0]):
         return f"{word} of a or b"
-    for name, line, hit, which in (("a", "row", rows, places[0]), ("b", "column", columns, places[1])):
-        if hit[which].all():
-            return f"{word} in {_listed(np.unique(which), line)} of {name}"
+    names = case.numbers or tuple(np.arange(extent) for extent in case.wrong.shape)
+    for axis, (name, line, hit) in enumerate((("a", "row", rows), ("b", "column", columns))):
+        if hit[places[axis]].all():
+            return f"{word} in {_listed(names[axis][np.unique(places[axis])], line)} of {name}"
     return f"{word} of a or b"
 
 

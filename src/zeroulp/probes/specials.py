@@ -245,8 +245,9 @@ def _subnormal_results(problem: Matmul) -> Settings:
     exponents = _split(total, _normal_exponents(a, width), _normal_exponents(b, 1))
     if sum(exponents) != total:
         return {}
-    found: Settings = {"a_exponent": exponents[0], "b_exponent": exponents[1], "a_width": width, "b_width": 1, "lone": "a"}
-    return with_pool(problem, found)
+    a_exponent, b_exponent = exponents
+    widths: Settings = {"a_exponent": a_exponent, "b_exponent": b_exponent, "a_width": width, "b_width": 1, "lone": "a"}
+    return with_pool(problem, widths)
 
 
 def _factors(problem: Matmul) -> tuple[tuple[str, Format], ...]:

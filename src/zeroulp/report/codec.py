@@ -80,6 +80,7 @@ def _outcome_to_dict(outcome: Outcome | None) -> dict[str, Any] | None:
         return None
     name = "matched" if isinstance(outcome, Matched) else "differs"
     data = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(outcome).items()}
+    data.pop("places", None)
     if isinstance(outcome, Differs) and outcome.ulps is not None:
         data["ulps"] = str(outcome.ulps)
     return {"kind": name, **data}
