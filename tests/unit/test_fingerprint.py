@@ -47,3 +47,10 @@ def test_changes_that_a_weighted_sum_of_words_cannot_see():
         assert fingerprint(changed) != fingerprint(array)
     exchanged = np.arange(4096, dtype=np.uint32).reshape(64, 64)
     assert fingerprint(exchanged) != fingerprint(exchanged.T)
+
+
+def test_one_element_has_a_fingerprint_whatever_its_strides():
+    torch = pytest.importorskip("torch")
+    whole = torch.arange(8, dtype=torch.int16)
+    one = torch.as_strided(whole, (1, 1), (3, 6), 2)
+    assert fingerprint(one) == fingerprint(one.numpy()) == fingerprint(np.full((1, 1), 2, np.uint16))

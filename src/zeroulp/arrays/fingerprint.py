@@ -50,7 +50,9 @@ def fingerprint(array: Any) -> str:
 def _fused(array: Any) -> Any:
     """What takes all chunks at once, in one pass, if no piece ends within a chunk; else None."""
     arrays = arrays_of(array)
-    if arrays.fused is None or not len(array) or not array.is_contiguous() or array.data_ptr() % _ALIGNED:
+    if arrays.name == "numpy" or arrays.fused is None or not len(array):
+        return None
+    if not array.is_contiguous() or array.data_ptr() % _ALIGNED:
         return None
     entry = math.prod(array.shape[1:]) * array.dtype.itemsize
     return arrays.fused if entry <= _PIECE and _step(entry) * entry % (4 * _CHUNK) == 0 else None
@@ -81,7 +83,8 @@ def _sums(piece: Any) -> bytes:
     if arrays.name == "numpy":
         return _sums_on_host(piece)
     torch = importlib.import_module("torch")
-    dense = piece if piece.is_contiguous() and piece.data_ptr() % 8 == 0 else arrays.copy(piece)
+    whole = piece.numel() > 1 and piece.is_contiguous() and piece.data_ptr() % _ALIGNED == 0  # one may have any stride
+    dense = piece if whole else arrays.copy(piece)
     raw = dense.reshape(-1).view(torch.uint8)
     chunks = raw.numel() // (4 * _CHUNK)
     words = raw[: chunks * 4 * _CHUNK].view(torch.int32).reshape(chunks, _CHUNK)
@@ -91,8 +94,8 @@ def _sums(piece: Any) -> bytes:
     if found is not None:
         return arrays.to_host(found).tobytes() + _sums_on_host(arrays.to_host(raw[chunks * 4 * _CHUNK :]))
     mixed = (words + keys).to(torch.int64).bitwise_and_(2**32 - 1)
-    whole = arrays.to_host((mixed[:, : _CHUNK // 2] * mixed[:, _CHUNK // 2 :]).sum(-1))
-    return whole.tobytes() + _sums_on_host(arrays.to_host(raw[chunks * 4 * _CHUNK :]))
+    summed = arrays.to_host((mixed[:, : _CHUNK // 2] * mixed[:, _CHUNK // 2 :]).sum(-1))
+    return summed.tobytes() + _sums_on_host(arrays.to_host(raw[chunks * 4 * _CHUNK :]))
 
 
 def _sums_on_host(piece: Array) -> bytes:

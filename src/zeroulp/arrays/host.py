@@ -8,6 +8,7 @@ import numpy as np
 
 from zeroulp import encoding
 from zeroulp.arrays.base import indices_of
+from zeroulp.arrays.host_fused import HostFused
 from zeroulp.arrays.threads import spread
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Host:
     keeps_subnormals = False
     workspace = 1 << 28
     block_elements = 1 << 16
-    fused = None
+    fused = HostFused()
 
     def words(self, key: int, first: int, count: int) -> NDArray[np.uint32]:
         """Words of a stream; see `Arrays`."""
