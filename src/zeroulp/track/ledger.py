@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _SWEEP = 16  # records between two sweeps for memory that is gone
 
+
 @dataclass
 class Shadow:
     """What is known of one block of memory: a `State` whose bound and grade are flat, one entry for each element."""
@@ -79,9 +80,7 @@ class Ledger:
     def doubtful(self, tensor: Any) -> State | None:
         """What is known of a tensor that has elements that are not algebraic; None if all are."""
         shadow = self.find(tensor)
-        if tensor.dtype != torch.float64 and (
-            shadow is None or (shadow.dtype == tensor.dtype and shadow.state.clean)
-        ):
+        if tensor.dtype != torch.float64 and (shadow is None or (shadow.dtype == tensor.dtype and shadow.state.clean)):
             return None
         return None if (state := self.state(tensor)).clean else state
 
@@ -215,4 +214,3 @@ def _flat(part: Any, tensor: Any, dtype: Any) -> Any:
     block = torch.zeros(n, dtype=dtype, device=tensor.device)
     _strided(block, tensor).copy_(part)
     return block
-

@@ -28,7 +28,11 @@ def mutate(tracker: Tracker, call: Call) -> Any:
     written = [a.name for a in call.func._schema.arguments if a.alias_info and a.alias_info.is_write]  # noqa: SLF001
     target = call.arguments[written[0]]
     if call.name in {"zero_", "fill_", "copy_"}:
-        source = {"zero_": lambda: of_number(0), "fill_": lambda: call.state("value"), "copy_": lambda: call.state("src")}
+        source = {
+            "zero_": lambda: of_number(0),
+            "fill_": lambda: call.state("value"),
+            "copy_": lambda: call.state("src"),
+        }
         _overwrite(tracker, call, target, source[call.name]())
         return target
     made = _afresh(tracker, call, written) if len(written) == 1 and isinstance(target, torch.Tensor) else None

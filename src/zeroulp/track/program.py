@@ -66,7 +66,9 @@ class Program:
     def fresh(self, operands: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Copies of the operands for one run: floating ones in float64."""
         found = self.operands if operands is None else operands
-        return {n: t.detach().to(torch.float64, copy=True) if t.is_floating_point() else t.clone() for n, t in found.items()}
+        return {
+            n: t.detach().to(torch.float64, copy=True) if t.is_floating_point() else t.clone() for n, t in found.items()
+        }
 
     def format(self, name: str) -> Format:
         """The format of a floating operand."""
@@ -101,9 +103,7 @@ class Program:
                 f"the reference returns no tensor but {type(returned).__name__}",
                 do="return a tensor, or tensors in a tuple, list or dictionary",
             )
-        return [
-            mode.widened(t) if t.is_floating_point() and t.dtype != torch.float64 else t for t in tensors
-        ]
+        return [mode.widened(t) if t.is_floating_point() and t.dtype != torch.float64 else t for t in tensors]
 
     def plain(self, operands: Mapping[str, Any] | None = None) -> list[Any]:
         """
@@ -159,7 +159,9 @@ def _same(a: Any, b: Any) -> bool:
     """Equal, NaN being equal to NaN."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
-    return bool(((a == b) | (torch.isnan(a) & torch.isnan(b))).all()) if a.is_floating_point() else bool(torch.equal(a, b))
+    return (
+        bool(((a == b) | (torch.isnan(a) & torch.isnan(b))).all()) if a.is_floating_point() else bool(torch.equal(a, b))
+    )
 
 
 def same_all(some: Sequence[Any], others: Sequence[Any]) -> bool:

@@ -112,10 +112,5 @@ def embedding_bag(tracker: Tracker, call: Call) -> Any:
         return selection_of_bags(tracker, call)
     state, others = call.state("weight"), call.run(mode=0)[1:]
     total = _total(state, lambda values: call.run(weight=values, mode=0)[0])
-    counts = others[1].to(torch.float64).clamp(min=1).unsqueeze(-1)
-    if counts.shape[0] != total.value.shape[0]:
-        ones = torch.ones_like(state.value[:, :1])
-        counts = call.run(weight=ones, mode=0)[0].clamp(min=1)
+    counts = call.run(weight=torch.ones_like(state.value[:, :1]), mode=0)[0].clamp(min=1)
     return divided_by_count(tracker, call, total, _single(counts)), *others
-
-

@@ -117,7 +117,9 @@ def reversed_difference(self: Any, other: Any, alpha: Any) -> Any:
 
 
 def _tensor(number: Any, like: Any) -> Any:
-    return number if isinstance(number, torch.Tensor) else aten.scalar_tensor(number, dtype=like.dtype, device=like.device)
+    return (
+        number if isinstance(number, torch.Tensor) else aten.scalar_tensor(number, dtype=like.dtype, device=like.device)
+    )
 
 
 def addcmul(self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
@@ -152,10 +154,3 @@ def index_fill(self: Any, dim: int, index: Any, value: Any) -> Any:
 def masked_fill(self: Any, mask: Any, value: Any) -> Any:
     """A number in place of the elements under a mask."""
     return torch.where(mask, value, self)
-
-
-def value_selecting_backward(grad: Any, dim: int, indices: Any, sizes: Any, keepdim: bool) -> Any:  # noqa: FBT001
-    """A gradient put at the places of the elements that were chosen."""
-    if not keepdim and sizes:
-        grad, indices = grad.unsqueeze(dim), indices.unsqueeze(dim)
-    return torch.zeros(sizes, dtype=grad.dtype, device=grad.device).scatter(dim, indices, grad)

@@ -47,7 +47,7 @@ def multilinear(*formulas: str) -> Rule:
     A rule for operators whose results are sums of products.
 
     Args:
-        formulas: One for every tensor that the operator returns. A group that is one argument alone
+        formulas: One for every tensor that the operator returns, empty for integers. A group that is one argument alone
             is left out where that is None; in a longer one a factor that is None counts as 1. In a group
             with a minus sign the bound takes the first factor negated, which has to be a number.
     """
@@ -81,7 +81,7 @@ def evaluate(
     many = isinstance(value, (tuple, list))
     results, bounds, number = list(value) if many else [value], None, tracker.step()
     for i, groups in enumerate(outputs):
-        if results[i] is None:
+        if results[i] is None or not groups:
             continue
         parts = _present(groups, states)
         draft = _sum_of(parts)
@@ -102,7 +102,7 @@ def evaluate(
 
 def _present(groups: Groups, states: dict[str, State]) -> list[list[State]]:
     found = [[states[name] for name in group if name in states] for _, group in groups]
-    return [group for group in found if any(torch.is_tensor(state.value) for state in group)]
+    return [group for group in found if group]
 
 
 def _sum_of(parts: list[list[State]]) -> State:

@@ -181,9 +181,6 @@ def divided_by_count(tracker: Tracker, call: Call, total: State, count: Any) -> 
     number = tracker.step()
     total.format = call.result_format() or tracker.ledger.storage
     if not total.dead:
-
         fit_sums(total, tracker.arithmetic, tracker.loser(call, total, number))
     divisor = torch.as_tensor(count, dtype=torch.float64).expand(total.value.shape)
     return quotient(tracker, call, total, State(divisor, divisor, 0), number)
-
-

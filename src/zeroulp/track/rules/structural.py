@@ -53,7 +53,9 @@ def structural(*names: str, fill: str = "", clash: Callable[[Call], Any] | None 
     return rule
 
 
-def _moved(call: Call, names: tuple[str, ...], states: dict[int, State], pick: Callable[[State], Any], more: Any) -> Any:
+def _moved(
+    call: Call, names: tuple[str, ...], states: dict[int, State], pick: Callable[[State], Any], more: Any
+) -> Any:
     """The same operator on something else that is known of every element."""
 
     def picked(tree: Any) -> Any:

@@ -41,7 +41,6 @@ TABLE: dict[str, Rule] = {
     "addmv": multilinear("beta*self + alpha*mat*vec"),
     "addr": multilinear("beta*self + alpha*vec1*vec2"),
     "addcmul": decomposed(as_.addcmul),
-    "linear": multilinear("input*weight + bias"),
     "_trilinear": multilinear("i1*i2*i3"),
     "linalg_cross": decomposed(as_.cross),
     "convolution": multilinear("input*weight + bias"),
@@ -111,7 +110,7 @@ TABLE: dict[str, Rule] = {
     "linalg_vector_norm": decomposed(as_.vector_norm),
     "norm": decomposed(as_.norm),
     # comparisons
-    **dict.fromkeys(["eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "logical_not"], compare),
+    **dict.fromkeys(["eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "logical_not"], compare),
     **dict.fromkeys(["logical_and", "logical_or", "logical_xor"], compare),
     # choices
     "max": extreme,
@@ -142,6 +141,7 @@ TABLE: dict[str, Rule] = {
     "constant_pad_nd": structural("self", fill="value"),
     "cat": structural("tensors"),
     "stack": structural("tensors"),
+    "block_diag": structural("tensors"),
     "embedding": structural("weight"),
     "index_fill": decomposed(as_.index_fill),
     "index_put": index_put,
@@ -154,13 +154,12 @@ TABLE: dict[str, Rule] = {
     "slice_backward": structural("grad_output"),
     "select_backward": structural("grad_output"),
     "diagonal_backward": structural("grad_output"),
-    "value_selecting_reduction_backward": decomposed(as_.value_selecting_backward),
     **dict.fromkeys(
-        "clone contiguous repeat flip roll tril triu im2col index index_select take masked_select _unsafe_index rot90 "
+        "clone repeat flip roll tril triu im2col index index_select take masked_select _unsafe_index rot90 "
         "pixel_shuffle pixel_unshuffle channel_shuffle diag_embed reflection_pad1d reflection_pad2d reflection_pad3d "
         "replication_pad1d replication_pad2d replication_pad3d upsample_nearest1d upsample_nearest2d "
-        "upsample_nearest3d repeat_interleave narrow_copy slice_copy select_copy permute_copy view_copy expand_copy "
-        "_unsafe_view block_diag".split(),
+        "upsample_nearest3d narrow_copy slice_copy select_copy permute_copy view_copy expand_copy "
+        "_unsafe_view".split(),
         _MOVES,
     ),
 }
