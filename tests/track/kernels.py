@@ -97,7 +97,7 @@ def rearranged(tree, rng):
     if bare == "scale" and like(parts[1], "mm", "mul"):
         inner, a, b = parts[1]
         return ("_" + inner.lstrip("_"), ("_scale", parts[0], a), b)
-    if bare == "scale" and like(parts[1], "scale", "shift", "rowsum", "cumsum", "mean"):
+    if bare == "scale" and like(parts[1], "scale", "rowsum", "cumsum", "mean"):
         inner = parts[1]
         if inner[0].lstrip("_") == "scale":
             return ("_scale", inner[1], ("_scale", parts[0], inner[2]))
@@ -109,10 +109,10 @@ def rearranged(tree, rng):
         return ("_mm", parts[0][1], ("_rowsum", parts[0][2]))
     if bare == "add" and like(parts[0], "add"):
         return ("_add", parts[0][1], ("_add", parts[0][2], parts[1]))
-    if bare == "shift" and like(parts[1], "scale", "shift"):
-        inner = parts[1]
-        if inner[0].lstrip("_") == "shift":
-            return ("_shift", inner[1], ("_shift", parts[0], inner[2]))
+    if bare == "shift" and like(parts[1], "shift"):
+        return ("_shift", parts[1][1], ("_shift", parts[0], parts[1][2]))
+    if bare == "shift" and like(parts[1], "add"):
+        return ("_add", ("_shift", parts[0], parts[1][1]), parts[1][2])
     if bare == "scale" and like(parts[1], "add", "sub"):
         inner, a, b = parts[1]
         return ("_" + inner.lstrip("_"), ("_scale", parts[0], a), ("_scale", parts[0], b))

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 from tests.track.programs import PROGRAMS, A, distinct, draw
 from zeroulp import track
-from zeroulp.errors import UsageError
+from zeroulp.errors import ProgramError, UsageError
 from zeroulp.track.rules import TABLE
 from zeroulp.track.tracker import Tracker
 
@@ -65,6 +65,10 @@ def test_nothing_of_what_is_not_exact_comes_out_exact(names, reference, operands
         given[place] = torch.exp2(given[place])
         return reference(*given)
 
+    if "nonzero" in names:  # its shape would depend on what is not exact
+        with pytest.raises(ProgramError):
+            track.track(spoilt, operands)
+        return
     tracked = track.track(spoilt, operands)
     for i, output in enumerate(tracked.outputs):
         other = track.track(reference, _redrawn(operands, place)).outputs[i]

@@ -2,8 +2,8 @@
 Exactness tracked through a reference: which bits every correct kernel must return, whatever it computes.
 
 Each tensor is followed by its exact value, the sum of |terms| behind each element, and a quantum that divides all
-terms; the theorems of `zeroulp.exactness` then hold element by element. PyTorch is imported when something here is first
-asked for.
+terms; the theorems of `zeroulp.exactness` then hold element by element. PyTorch is imported when something here that
+needs it is first asked for.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ __all__ = [
     "Ending",
     "Grade",
     "Liveness",
-    "Operation",
     "OperandLiveness",
+    "Operation",
     "Output",
     "OutputCheck",
     "Program",

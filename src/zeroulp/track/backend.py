@@ -21,7 +21,7 @@ def _load() -> Any:
 
 torch = _load()
 aten = torch.ops.aten
-dispatch_modes = importlib.import_module("torch.utils._python_dispatch")
-overrides = importlib.import_module("torch.overrides")
+DispatchMode: Any = importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
+FunctionMode: Any = importlib.import_module("torch.overrides").TorchFunctionMode
 pytree = importlib.import_module("torch.utils._pytree")
 StorageWeakRef = importlib.import_module("torch.multiprocessing.reductions").StorageWeakRef

@@ -58,8 +58,9 @@ class Call:
             if isinstance(value, torch.dtype) and value in FORMATS:
                 self.named_format, value = FORMATS[value], torch.float64
             self.arguments[argument.name] = value
-        if self.name == "_to_copy" and self.named_format is None and self.arguments["dtype"] is torch.float64:
-            if self.arguments["self"].dtype == torch.float64:  # on purpose: it is float64 as it stands
+        if self.name == "_to_copy" and self.named_format is None:
+            asked, source = self.arguments["dtype"], self.arguments["self"]
+            if asked is torch.float64 and source.dtype == torch.float64:  # on purpose: it is float64 as it stands
                 self.named_format = FLOAT64
 
     def widen(self, fn: Callable[[Any], Any]) -> None:

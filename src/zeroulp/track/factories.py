@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from zeroulp.track.arithmetic import FLOAT32
 from zeroulp.track.backend import torch
 from zeroulp.track.grades import Ending
 from zeroulp.track.settling import as_constant
@@ -14,9 +15,10 @@ if TYPE_CHECKING:
 
 EMPTY = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"})
 PLAIN = frozenset({"zeros", "ones", "zeros_like", "ones_like", "new_zeros", "new_ones", "eye"})
-LITERAL = frozenset({"lift_fresh", "full", "full_like", "new_full", "scalar_tensor"})
+LITERAL = frozenset({"lift_fresh", "full", "full_like", "new_full"})
+NUMBER = frozenset({"scalar_tensor"})
 COMPUTED = frozenset({"arange", "linspace", "logspace"})
-FACTORIES = EMPTY | PLAIN | LITERAL | COMPUTED
+FACTORIES = EMPTY | PLAIN | LITERAL | NUMBER | COMPUTED
 
 
 def make(tracker: Tracker, call: Call) -> Any:
@@ -29,6 +31,9 @@ def make(tracker: Tracker, call: Call) -> Any:
         result.zero_()
         tracker.ledger.name_format(result, format_)
         tracker.ledger.spoil(result, Ending(tracker.number, call.label, "nobody wrote to this memory"))
+    elif call.name in NUMBER:  # of Python: it takes the format of what it meets
+        as_constant(tracker.ledger, result, FLOAT32)
+        tracker.ledger.rename_format(result, format_)
     elif call.name in LITERAL:
         as_constant(tracker.ledger, result, format_)
     else:

@@ -88,11 +88,15 @@ class Ledger:
         storage = tensor.untyped_storage()
         flat = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage)
         format_ = self.format(tensor)
-        misfit = (flat != rounded(flat, format_)) & ~torch.isnan(flat)
+        size = flat.abs()
+        tiny = (size < format_.min_normal) & (size > 0)  # which a kernel may take for 0
+        misfit = (flat != rounded(flat, format_)) & ~torch.isnan(flat) | tiny
         state = State(None, flat.abs(), 0, format=format_)
         if misfit.any():
             state.grade = torch.where(misfit, int(Grade.NOT_EXACT), 0).to(torch.uint8)
-            state.cause = Ending(0, "a constant", f"it holds numbers that are none of {format_}", int(misfit.sum()))
+            state.cause = Ending(
+                0, "a constant", f"it holds numbers that are no normal ones of {format_}", int(misfit.sum())
+            )
             flat = torch.where(misfit, 0.0, flat)
         state.exponent = quantum_exponent(flat)
         state.span = Span.of(state.exponent)
@@ -112,6 +116,11 @@ class Ledger:
     def name_format(self, tensor: Any, format_: Format | None) -> None:
         """Say in which format the program stores a new tensor, nothing else being known of it."""
         self._keep(tensor, State(None, None, 0, format=format_))
+
+    def rename_format(self, tensor: Any, format_: Format) -> None:
+        """Say that the program takes a tensor to be in another format; its numbers stay."""
+        if (shadow := self.find(tensor)) is not None:
+            shadow.state.format = format_
 
     def record(self, tensor: Any, state: State) -> None:
         """

@@ -104,8 +104,7 @@ def liveness(tracked: Tracked, redrawn: Mapping[str, Sequence[Any]]) -> Liveness
         share = _share(changed, masks)
         cut = None if share or name in tracked.unread else _cut(tracked, name, drawings)
         rows.append(OperandLiveness(name, share, name not in tracked.unread, cut))
-        for total, part in zip(changed_by_any, changed, strict=True):
-            total |= part
+        changed_by_any = [total | part for total, part in zip(changed_by_any, changed, strict=True)]
     share = _share(changed_by_any, masks)
     cuts = [row.cut for row in rows if row.cut is not None]
     constant = [] if everything else [i for i, output in enumerate(tracked.outputs) if _constant(output, masks[i])]

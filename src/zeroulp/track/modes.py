@@ -12,7 +12,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.errors import ProgramError
-from zeroulp.track.backend import dispatch_modes, overrides, torch
+from zeroulp.track.backend import DispatchMode, FunctionMode, torch
 from zeroulp.track.call import Call, tensors_in
 from zeroulp.track.dyadic import FORMATS, dtype_of
 from zeroulp.track.ledger import Ledger
@@ -28,7 +28,7 @@ _EXITS = ("numpy", "__array__", "__dlpack__", "data_ptr", "untyped_storage", "st
 _DTYPE = torch.Tensor.dtype.__get__
 
 
-class Float64Mode(dispatch_modes.TorchDispatchMode):  # type: ignore[misc]
+class Float64Mode(DispatchMode):  # type: ignore[misc]
     """
     Runs every operator in float64, and remembers the formats that the program names.
 
@@ -71,6 +71,12 @@ class Float64Mode(dispatch_modes.TorchDispatchMode):  # type: ignore[misc]
                 why="a kernel cannot draw the same numbers, so there are no bits to expect",
                 do="make what is random an operand, or switch it off (dropout: eval mode)",
             )
+        if call.func is torch.ops.aten.view.dtype:
+            raise ProgramError(
+                "the reference reads the bits of numbers as something else, by view(dtype)",
+                why="it runs in float64 here, so there are other bits",
+                do="take such steps out of the reference, or make their result an operand",
+            )
         for argument in call.func._schema.arguments:  # noqa: SLF001
             if argument.alias_info is not None and argument.alias_info.is_write:
                 for tensor in tensors_in(call.arguments[argument.name]):
@@ -98,7 +104,7 @@ class Float64Mode(dispatch_modes.TorchDispatchMode):  # type: ignore[misc]
         """The program looks at the elements of a tensor in Python."""
 
 
-class NamedFormats(overrides.TorchFunctionMode):  # type: ignore[misc]
+class NamedFormats(FunctionMode):  # type: ignore[misc]
     """
     Answers what the program asks of a tensor's type, and keeps its values in PyTorch.
 
@@ -165,9 +171,9 @@ def running(mode: Float64Mode, *, gradients: bool) -> Iterator[None]:
     torch.set_default_dtype(torch.float64)
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with torch.set_grad_enabled(gradients), attention.sdpa_kernel(attention.SDPBackend.MATH):
-            with NamedFormats(mode), mode:
-                yield
+        plain = attention.sdpa_kernel(attention.SDPBackend.MATH)
+        with torch.set_grad_enabled(gradients), plain, NamedFormats(mode), mode:
+            yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
         torch.set_default_dtype(default)

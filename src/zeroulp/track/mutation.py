@@ -16,7 +16,19 @@ if TYPE_CHECKING:
     from zeroulp.track.tracker import Tracker
 
 METADATA = frozenset(
-    "as_strided_ detach_ resize_ resize_as_ set_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_".split()
+    [
+        "as_strided_",
+        "detach_",
+        "resize_",
+        "resize_as_",
+        "set_",
+        "squeeze_",
+        "swapaxes_",
+        "swapdims_",
+        "t_",
+        "transpose_",
+        "unsqueeze_",
+    ]
 )
 _OTHERS = {"_index_put_impl_": "index_put"}
 

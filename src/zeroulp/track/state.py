@@ -95,7 +95,7 @@ class State:
         return torch.zeros_like(self.value) if self.bound is None else self.bound
 
 
-def of_number(number: complex | bool) -> State:
+def of_number(number: complex) -> State:
     """A constant of the program: a single factor, rounded to float32 first, as kernels take it."""
     value = float(number.real)
     rounded = rounded_scalar(value, FLOAT32) if abs(value) <= LARGEST_FLOAT32 else math.copysign(math.inf, value)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.errors import ProgramError
-from zeroulp.formats import Format, format_named
 from zeroulp.track.arithmetic import arithmetic_of
 from zeroulp.track.backend import torch
 from zeroulp.track.dyadic import NEUTRAL
@@ -17,6 +15,9 @@ from zeroulp.track.rules import TABLE
 from zeroulp.track.tracker import Tracker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from zeroulp.formats import Format
     from zeroulp.track.state import State
 
 
@@ -48,7 +49,7 @@ class Output:
         """Share of the elements of this grade; 1 for ALGEBRAIC where there are no elements."""
         if not self.grade.numel():
             return float(grade is Grade.ALGEBRAIC)
-        return float((self.grade == int(grade)).sum()) / self.grade.numel()
+        return int((self.grade == int(grade)).sum()) / int(self.grade.numel())
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def track(
     refactored: bool = True,
 ) -> Tracked:
     """
-    Run a reference once, in float64, and decide for each element it returns whether every correct kernel returns its bits.
+    Run a reference in float64, and decide for each element it returns whether every correct kernel returns its bits.
 
     Args:
         reference: A function of PyTorch tensors (or a module); called with the operands in order. Any of those that
@@ -201,6 +202,3 @@ def _agree(outputs: Sequence[Output], plain: Sequence[Any]) -> bool:
         if not _same(output.values[exact], value[exact]):
             return False
     return True
-
-
-__all__ = ["Output", "Tracked", "format_named", "track", "track_program"]

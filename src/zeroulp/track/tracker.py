@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from zeroulp.track.arithmetic import Arithmetic
     from zeroulp.track.rules import Rule
 
-_DYNAMIC = torch.Tag.dynamic_output_shape
-_DECIDING = {"index": ("indices",), "masked_select": ("mask",)}  # which arguments a shape depends on; else all
+_DYNAMIC, _READS = torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output
+_DECIDING = {"index": ("indices",), "masked_select": ("mask",), "bincount": ("self",)}  # which arguments a shape depends on; else all
 
 
 class Tracker(Float64Mode):
@@ -68,14 +68,26 @@ class Tracker(Float64Mode):
         if is_view(call.func):
             return call.run()
         self.see(*call.tensors())
+        if _READS in call.func.tags:
+            for tensor in call.tensors():
+                self.read(tensor)
+            return call.run()
         self._look_at_shapes(call)
         rule = self.rules.get(call.name)
         floats = call.floats
         if floats and all((shadow := self.ledger.find(t)) is not None and shadow.state.dead for t in floats):
             return self._lifeless(call)
         if floats:
-            return rule(self, call) if rule else self._unruled(call)
+            return self._ruled(call, rule) if rule else self._unruled(call)
         return self._without_floats(call, rule)
+
+    def _ruled(self, call: Call, rule: Rule) -> Any:
+        """What a rule makes of a call; results that it enters nothing of are not exact."""
+        result = rule(self, call)
+        forgotten = [t for t in tensors_in(result) if t.dtype == torch.float64 and self.ledger.find(t) is None]
+        if forgotten:
+            self.give_up(call, forgotten, "its rule says nothing of the result")
+        return result
 
     def see(self, *tensors: Any) -> None:
         """Note that the elements of these tensors were looked at."""
@@ -87,7 +99,7 @@ class Tracker(Float64Mode):
         doubt = call.doubts()
         made_floats = any(tensor.dtype == torch.float64 for tensor in tensors_in(result))
         if made_floats and rule:
-            return rule(self, call)
+            return self._ruled(call, rule)
         if made_floats or doubt:
             self.give_up(call, result, "an operator that is not in the table")
         return result

@@ -46,7 +46,7 @@ def prelu(self: Any, weight: Any) -> Any:
     return torch.where(self > 0, self, self * weight)
 
 
-def threshold(self: Any, threshold: float, value: float) -> Any:  # noqa: A002
+def threshold(self: Any, threshold: float, value: float) -> Any:
     """Elements above a threshold, a number in place of the others."""
     return torch.where(self > threshold, self, value)
 
@@ -147,7 +147,7 @@ def index_fill(self: Any, dim: int, index: Any, value: Any) -> Any:
     """A number in place of the elements at some indices."""
     if isinstance(value, torch.Tensor):
         return NotImplemented
-    mask = torch.zeros(self.shape[dim], dtype=torch.bool, device=self.device).index_fill(0, index, True)  # noqa: FBT003
+    mask = torch.zeros(self.shape[dim], dtype=torch.bool, device=self.device).index_fill(0, index, True)
     return torch.where(mask.reshape([-1 if i == dim % self.dim() else 1 for i in range(self.dim())]), value, self)
 
 

@@ -128,11 +128,9 @@ def _reached(call: Call, states: dict[str, State], groups: Groups, output: int) 
             continue
         changes: dict[str, Any] = {name: (state.grade > 0).to(torch.float64)}
         for other in states.keys() - {name}:
-            partner = any(name in group and other in group for _, group in groups)
-            if torch.is_tensor(states[other].value):
-                changes[other] = (torch.ones_like if partner else torch.zeros_like)(states[other].value)
-            else:
-                changes[other] = 1.0
+            factor = float(any(name in group and other in group for _, group in groups))
+            whole = states[other].value
+            changes[other] = torch.full_like(whole, factor) if torch.is_tensor(whole) else factor
         reached = call.run(**changes)
         reached = (reached[output] if isinstance(reached, (tuple, list)) else reached) != 0
         result = reached if result is None else result | reached

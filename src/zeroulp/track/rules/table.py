@@ -14,7 +14,7 @@ from zeroulp.track.rules import decomposition as as_
 from zeroulp.track.rules.decomposition import decomposed
 from zeroulp.track.rules.multilinear import add, multilinear, subtract
 from zeroulp.track.rules.places import extreme, index_copied, index_put, scatter_reduce, scattered
-from zeroulp.track.rules.selection import clamp, compare, equal_in_row, pairwise, pointwise, reduction
+from zeroulp.track.rules.selection import clamp, compare, decide, equal_in_row, pairwise, pointwise, reduction
 from zeroulp.track.rules.structural import cast, copied, gather, structural, where
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ TABLE: dict[str, Rule] = {
     "rsub": decomposed(as_.reversed_difference),
     "sum": multilinear("self"),
     "cumsum": multilinear("self"),
+    "bincount": multilinear("weights"),
     "trace": decomposed(as_.trace),
     "col2im": multilinear("self"),
     "index_add": multilinear("self + alpha*source"),
@@ -112,6 +113,7 @@ TABLE: dict[str, Rule] = {
     # comparisons
     **dict.fromkeys(["eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "logical_not"], compare),
     **dict.fromkeys(["logical_and", "logical_or", "logical_xor"], compare),
+    **dict.fromkeys(["nonzero", "count_nonzero", "any", "all", "searchsorted", "bucketize"], decide),
     # choices
     "max": extreme,
     "min": extreme,
@@ -155,11 +157,41 @@ TABLE: dict[str, Rule] = {
     "select_backward": structural("grad_output"),
     "diagonal_backward": structural("grad_output"),
     **dict.fromkeys(
-        "clone repeat flip roll tril triu im2col index index_select take masked_select _unsafe_index rot90 "
-        "pixel_shuffle pixel_unshuffle channel_shuffle diag_embed reflection_pad1d reflection_pad2d reflection_pad3d "
-        "replication_pad1d replication_pad2d replication_pad3d upsample_nearest1d upsample_nearest2d "
-        "upsample_nearest3d narrow_copy slice_copy select_copy permute_copy view_copy expand_copy "
-        "_unsafe_view".split(),
+        [
+            "clone",
+            "repeat",
+            "flip",
+            "roll",
+            "tril",
+            "triu",
+            "im2col",
+            "index",
+            "index_select",
+            "take",
+            "masked_select",
+            "_unsafe_index",
+            "rot90",
+            "pixel_shuffle",
+            "pixel_unshuffle",
+            "channel_shuffle",
+            "diag_embed",
+            "reflection_pad1d",
+            "reflection_pad2d",
+            "reflection_pad3d",
+            "replication_pad1d",
+            "replication_pad2d",
+            "replication_pad3d",
+            "upsample_nearest1d",
+            "upsample_nearest2d",
+            "upsample_nearest3d",
+            "narrow_copy",
+            "slice_copy",
+            "select_copy",
+            "permute_copy",
+            "view_copy",
+            "expand_copy",
+            "_unsafe_view",
+        ],
         _MOVES,
     ),
 }
