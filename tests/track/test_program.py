@@ -183,8 +183,15 @@ def test_a_program_whose_signal_is_cut_is_vacuous():
 
 
 def test_the_rounding_of_float64_is_no_sign_of_life():
-    tracked = track.track(lambda x: (x * 0.1).sum() - (x * 0.1).flip(0).sum(), {"x": draw(50)})
-    assert track.liveness(tracked, {"x": [draw(50, seed=1)]}).share == 0
+    tracked = track.track(lambda x: x.cumsum(0)[-1] - x.flip(0).cumsum(0)[-1], {"x": draw(999).double()})
+    others = [draw(999, seed=seed).double() / 7 for seed in range(9)]
+    assert any(tracked.program.plain({"x": other})[0] != 0 for other in others)
+    assert track.liveness(tracked, {"x": others}).share == 0
+
+
+def test_a_program_where_nothing_is_exact_is_vacuous():
+    tracked = track.track(lambda x: torch.exp(x), {"x": A})
+    assert track.liveness(tracked, {"x": [A + 1]}).vacuous == "no element is exact"
 
 
 def test_shapes_that_depend_on_data_are_refused_when_operands_are_redrawn():

@@ -19,6 +19,9 @@ FORMATS = {getattr(torch, name): format_named(name) for name in STORAGES}
 """The formats that a program may name, by their PyTorch types; float64 stands for the one that it does not name."""
 
 _SIGNIFICAND = 53
+_SAMPLE = 1 << 10
+_BLOCK = 1 << 16  # elements that stay in a cache
+_FAR = 500  # exponents that are scaled without leaving float64
 
 
 def power(exponent: int) -> float:
@@ -42,7 +45,17 @@ def low_exponents(values: Any) -> Any:
 
 def quantum_exponent(values: Any) -> int:
     """Exponent of the largest power of two that divides all finite elements; `NEUTRAL` if there is none but 0."""
-    return int(low_exponents(values).min()) if values.numel() else NEUTRAL
+    if values.numel() <= _SAMPLE:
+        return int(low_exponents(values).min()) if values.numel() else NEUTRAL
+    flat = values.reshape(-1)
+    found = int(low_exponents(flat[:: -(-flat.numel() // _SAMPLE)]).min())
+    blocks = flat.split(_BLOCK)
+    if -_FAR < found < _FAR:
+        scratch = torch.empty(_BLOCK, dtype=flat.dtype, device=flat.device)
+        scaled = (torch.mul(block, 2.0**-found, out=scratch[: len(block)]) for block in blocks)
+        if not any(bool(block.frac_().any()) for block in scaled):
+            return found  # that of a sample divides all
+    return min(int(low_exponents(block).min()) for block in blocks)
 
 
 def odd_parts(values: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from zeroulp.track.arithmetic import promoted
 from zeroulp.track.backend import StorageWeakRef, torch
-from zeroulp.track.dyadic import quantum_exponent, rounded
+from zeroulp.track.dyadic import power, quantum_exponent, rounded
 from zeroulp.track.grades import Ending, Grade
 from zeroulp.track.state import Span, State
 
@@ -88,17 +88,16 @@ class Ledger:
         storage = tensor.untyped_storage()
         flat = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage)
         format_ = self.format(tensor)
-        size = flat.abs()
-        tiny = (size < format_.min_normal) & (size > 0)  # which a kernel may take for 0
-        misfit = (flat != rounded(flat, format_)) & ~torch.isnan(flat) | tiny
-        state = State(None, flat.abs(), 0, format=format_)
-        if misfit.any():
-            state.grade = torch.where(misfit, int(Grade.NOT_EXACT), 0).to(torch.uint8)
-            state.cause = Ending(
-                0, "a constant", f"it holds numbers that are no normal ones of {format_}", int(misfit.sum())
-            )
-            flat = torch.where(misfit, 0.0, flat)
-        state.exponent = quantum_exponent(flat)
+        state = State(None, flat.abs(), quantum_exponent(flat), format=format_)
+        top = min(format_.max_finite, power(state.exponent + format_.precision))
+        if state.exponent < format_.emin or (flat.numel() and not float(state.bound.amax()) <= top):
+            tiny = (state.bound < format_.min_normal) & (flat != 0)  # which a kernel may take for 0
+            misfit = (flat != rounded(flat, format_)) & ~torch.isnan(flat) | tiny
+            if misfit.any():
+                count, reason = int(misfit.sum()), f"it holds numbers that are no normal ones of {format_}"
+                state.cause = Ending(0, "a constant", reason, count)
+                state.grade = torch.where(misfit, int(Grade.NOT_EXACT), 0).to(torch.uint8)
+                state.exponent = quantum_exponent(torch.where(misfit, 0.0, flat))
         state.span = Span.of(state.exponent)
         return self._keep(tensor, state)
 

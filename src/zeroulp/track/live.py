@@ -31,8 +31,8 @@ class OperandLiveness:
         name: The operand.
         share: Share of the exact elements returned that changed in one redraw or another.
         read: Whether any operation looked at its elements.
-        cut: Where the difference vanished: the first operation whose result no longer showed it, the last time that
-            one did; None: nowhere, or it was not read.
+        cut: Where the difference vanished: the operation after the last one whose result showed it, or the first
+            one that read the operand if none did; None: nowhere, or it was not read.
     """
 
     name: str
@@ -52,14 +52,15 @@ class Liveness:
     What depends on which operand.
 
     Args:
-        share: Share of the exact elements returned that changed with one operand or another; of all
-            elements, where none is exact.
+        share: Share of the exact elements returned that changed with one operand or another.
+        exact: How many exact elements there are.
         operands: One by one, in order; those that were redrawn.
         constant: Indices of outputs all of whose exact elements are one number.
         cut: Of the operand that vanished last, if nothing depends on any.
     """
 
     share: float
+    exact: int
     operands: tuple[OperandLiveness, ...]
     constant: tuple[int, ...]
     cut: Operation | None
@@ -69,6 +70,8 @@ class Liveness:
         """Why equal bits would say nothing, in one line; empty if they would."""
         if self.share >= LEAST_SHARE:
             return ""
+        if not self.exact:
+            return "no element is exact"
         changed = f"{self.share:.1%} of the elements change" if self.share else "no element changes"
         where = f"; the difference vanishes in operation {self.cut.number}, {self.cut.name}" if self.cut else ""
         return f"{changed} when the operands do{where}"
@@ -89,7 +92,7 @@ def liveness(tracked: Tracked, redrawn: Mapping[str, Sequence[Any]]) -> Liveness
         ProgramError: If a redrawn operand is unlike the one it stands for, or the shape of a result depends on it.
     """
     program = tracked.program
-    masks, everything = _exact(tracked.outputs)
+    masks = [output.grade < int(Grade.NOT_EXACT) for output in tracked.outputs]
     before = [output.values for output in tracked.outputs]
     changed_by_any = [torch.zeros_like(mask) for mask in masks]
     rows = []
@@ -107,17 +110,10 @@ def liveness(tracked: Tracked, redrawn: Mapping[str, Sequence[Any]]) -> Liveness
         changed_by_any = [total | part for total, part in zip(changed_by_any, changed, strict=True)]
     share = _share(changed_by_any, masks)
     cuts = [row.cut for row in rows if row.cut is not None]
-    constant = [] if everything else [i for i, output in enumerate(tracked.outputs) if _constant(output, masks[i])]
+    constant = [i for i, output in enumerate(tracked.outputs) if _constant(output, masks[i])]
     last = max(cuts, key=lambda operation: operation.number, default=None)
-    return Liveness(share, tuple(rows), tuple(constant), None if share else last)
-
-
-def _exact(outputs: Sequence[Output]) -> tuple[list[Any], bool]:
-    """Which elements count, and whether all do because none is exact."""
-    masks = [output.grade < int(Grade.NOT_EXACT) for output in outputs]
-    if any(bool(mask.any()) for mask in masks):
-        return masks, False
-    return [torch.ones_like(mask) for mask in masks], True
+    exact = sum(int(mask.sum()) for mask in masks)
+    return Liveness(share, exact, tuple(rows), tuple(constant), None if share else last)
 
 
 def _alike(name: str, operands: Mapping[str, Any], drawing: Any) -> Any:
@@ -159,9 +155,10 @@ def _constant(output: Output, mask: Any) -> bool:
 
 
 def _cut(tracked: Tracked, name: str, drawings: Sequence[Any]) -> Operation | None:
-    """The operation after the last one whose result differs, when the operand is redrawn."""
+    """The operation after the last one whose result differs when the operand is redrawn; else the first to read it."""
     first = track_program(tracked.program, digest=True).operations
-    last = -1
+    read = tracked.reads[name]
+    last = next((i for i, operation in enumerate(first) if operation.number >= read), len(first)) - 1
     for drawing in drawings:
         second = track_program(tracked.program, {**tracked.program.operands, name: drawing}, digest=True).operations
         differ = [i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a.digest != b.digest]

@@ -66,9 +66,11 @@ class Program:
     def fresh(self, operands: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Copies of the operands for one run: floating ones in float64."""
         found = self.operands if operands is None else operands
-        return {
-            n: t.detach().to(torch.float64, copy=True) if t.is_floating_point() else t.clone() for n, t in found.items()
-        }
+        with torch.inference_mode(mode=False):  # whose tensors do not count what is written to them
+            return {
+                name: tensor.detach().to(torch.float64, copy=True) if tensor.is_floating_point() else tensor.clone()
+                for name, tensor in found.items()
+            }
 
     def format(self, name: str) -> Format:
         """The format of a floating operand."""
@@ -115,14 +117,17 @@ class Program:
         Raises:
             ProgramError: If it fails, is random by PyTorch's generator, returns no tensor or changes an operand.
         """
-        given = self.fresh(operands)
-        copies = {name: tensor.clone() for name, tensor in given.items()}
+        return self.plainly(self.fresh(operands))
+
+    def plainly(self, given: dict[str, Any]) -> list[Any]:
+        """`plain` on copies that `fresh` made; they may be used again afterwards."""
+        versions = [tensor._version for tensor in given.values()]  # noqa: SLF001
         try:
             result = self.run(Float64Mode(self.arithmetic.storage), given)
         except _AgainError:
-            return self.plain(operands)
-        for name, tensor in given.items():
-            if not torch.equal(tensor.detach(), copies[name]) and not _same(tensor.detach(), copies[name]):
+            return self.plainly(given)
+        for (name, tensor), version in zip(given.items(), versions, strict=True):
+            if tensor._version != version:  # noqa: SLF001
                 raise ProgramError(
                     f"the reference changes its operand {name!r} in place",
                     why="a kernel gets that operand too, and is to leave it as it is",

@@ -121,15 +121,16 @@ def store(draft: State, arithmetic: Arithmetic, lose: Lose, bits: float | None =
         return
     value = draft.value
     stored = rounded(value, format_)
-    off = (stored != value) & ~torch.isnan(value)
-    if not off.any():
+    beyond = torch.isfinite(value) & ~normal(value, format_)
+    off = (stored != value) & ~torch.isnan(value) & ~beyond
+    if not bool((off | beyond).any()):
         return
-    exact = off if draft.grade is None else off & (draft.grade == 0)
-    beyond = exact & ~normal(value, format_)
+    if draft.grade is not None:
+        off, beyond = off & (draft.grade == 0), beyond & (draft.grade == 0)
     lose(beyond, f"it is no normal number of {format_}")
-    lose(exact & ~beyond, f"it is rounded to {format_}", Grade.NOT_EXACT if deliberate else Grade.ROUNDED_ONCE)
+    lose(off, f"it is rounded to {format_}", Grade.NOT_EXACT if deliberate else Grade.ROUNDED_ONCE)
     if not deliberate:
-        value.copy_(torch.where(exact & ~beyond, stored, value))
+        value.copy_(torch.where(off, stored, value))
 
 
 def widen_rounded(draft: State, formats: Iterable[Format]) -> None:

@@ -63,7 +63,8 @@ class Tracked:
         operations: What it ran, and which data each operation saw.
         endings: Where exact elements ceased to be, in order.
         unknown: Operators that the table has no rule for, with the number of the first operation of each.
-        unread: Operands whose elements no operation looked at.
+        reads: For each operand the number of the first operation that looked at its elements; those that none
+            looked at are missing.
         dynamic: Operators that returned shapes that depend on data, with the number of the first one.
     """
 
@@ -72,8 +73,13 @@ class Tracked:
     operations: tuple[Operation, ...]
     endings: tuple[Ending, ...]
     unknown: dict[str, int]
-    unread: tuple[str, ...]
+    reads: dict[str, int]
     dynamic: dict[str, int]
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """Operands whose elements no operation looked at."""
+        return tuple(name for name in self.program.operands if name not in self.reads)
 
     @property
     def bits(self) -> float:
@@ -149,8 +155,8 @@ def track_program(program: Program, operands: Mapping[str, Any] | None = None, *
     Raises:
         ProgramError: As `track` does.
     """
-    plain = program.plain(operands)
     given = program.fresh(operands)
+    plain = program.plainly(given)
     tracker = Tracker(program.arithmetic, TABLE, digest=digest)
     try:
         returned = program.run(tracker, given)
@@ -164,14 +170,15 @@ def track_program(program: Program, operands: Mapping[str, Any] | None = None, *
             why="a kernel cannot draw the same numbers, so there are no bits to expect",
             do="make what is random an operand",
         )
-    unread = [n for n, t in given.items() if t.untyped_storage()._cdata not in tracker.seen and t.numel()]  # noqa: SLF001
+    places = {name: tensor.untyped_storage()._cdata for name, tensor in given.items()}  # noqa: SLF001
+    reads = {name: tracker.seen[place] for name, place in places.items() if place in tracker.seen}
     return Tracked(
         program,
         outputs,
         tuple(tracker.operations),
         tuple(tracker.endings),
         dict(tracker.unknown),
-        tuple(unread),
+        reads,
         dict(tracker.dynamic),
     )
 
@@ -181,10 +188,10 @@ def _output(tracker: Tracker, tensor: Any) -> Output:
     floating = tensor.dtype == torch.float64
     exponent = state.exponent if floating and state.exponent < NEUTRAL // 2 and not state.dead else None
     return Output(
-        values=tensor.clone(),
-        bound=state.bounds.clone() if floating else torch.zeros(tensor.shape, dtype=torch.float64),
+        values=tensor,
+        bound=state.bounds if floating else torch.zeros(tensor.shape, dtype=torch.float64),
         quantum_exponent=exponent,
-        grade=state.grades.clone().reshape(tensor.shape),
+        grade=state.grades.reshape(tensor.shape),
         format=(tracker.ledger.format(tensor) if floating else None),
         ended=None if state.clean else state.cause,
         leans=state.leans,
@@ -198,7 +205,8 @@ def _agree(outputs: Sequence[Output], plain: Sequence[Any]) -> bool:
     for output, value in zip(outputs, plain, strict=True):
         if output.values.shape != value.shape or output.values.dtype != value.dtype:
             return False
-        exact = output.grade == int(Grade.ALGEBRAIC)
-        if not _same(output.values[exact], value[exact]):
-            return False
+        if not torch.equal(output.values, value):
+            exact = output.grade == int(Grade.ALGEBRAIC)
+            if not _same(output.values[exact], value[exact]):
+                return False
     return True

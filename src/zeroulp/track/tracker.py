@@ -26,7 +26,11 @@ if TYPE_CHECKING:
     from zeroulp.track.rules import Rule
 
 _DYNAMIC, _READS = torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output
-_DECIDING = {"index": ("indices",), "masked_select": ("mask",), "bincount": ("self",)}  # which arguments a shape depends on; else all
+_DECIDING = {
+    "index": ("indices",),
+    "masked_select": ("mask",),
+    "bincount": ("self",),
+}  # which arguments a shape depends on; else all
 
 
 class Tracker(Float64Mode):
@@ -43,7 +47,7 @@ class Tracker(Float64Mode):
         endings: Where exact elements ceased to be, in order.
         unknown: Operators that no rule is for, with the number of the first one.
         dynamic: Operators whose result's shape depended on data, likewise.
-        seen: Blocks of memory that an operator looked at the elements of.
+        seen: Blocks of memory that an operator looked at the elements of, with the number of the first one.
     """
 
     def __init__(self, arithmetic: Arithmetic, rules: Mapping[str, Rule], *, digest: bool = False) -> None:
@@ -56,7 +60,7 @@ class Tracker(Float64Mode):
         self.endings: list[Ending] = []
         self.unknown: dict[str, int] = {}
         self.dynamic: dict[str, int] = {}
-        self.seen: set[int] = set()
+        self.seen: dict[int, int] = {}
 
     def handle(self, call: Call) -> Any:
         """Run an operator, and enter what is known of its result."""
@@ -75,7 +79,7 @@ class Tracker(Float64Mode):
         self._look_at_shapes(call)
         rule = self.rules.get(call.name)
         floats = call.floats
-        if floats and all((shadow := self.ledger.find(t)) is not None and shadow.state.dead for t in floats):
+        if rule and floats and all(self._dead(tensor) for tensor in floats):
             return self._lifeless(call)
         if floats:
             return self._ruled(call, rule) if rule else self._unruled(call)
@@ -91,7 +95,8 @@ class Tracker(Float64Mode):
 
     def see(self, *tensors: Any) -> None:
         """Note that the elements of these tensors were looked at."""
-        self.seen.update(tensor.untyped_storage()._cdata for tensor in tensors)  # noqa: SLF001
+        for tensor in tensors:
+            self.seen.setdefault(tensor.untyped_storage()._cdata, self.number + 1)  # noqa: SLF001
 
     def _without_floats(self, call: Call, rule: Rule | None) -> Any:
         """Integers and truth values: exact, unless they came from something that is not."""
@@ -103,6 +108,10 @@ class Tracker(Float64Mode):
         if made_floats or doubt:
             self.give_up(call, result, "an operator that is not in the table")
         return result
+
+    def _dead(self, tensor: Any) -> bool:
+        shadow = self.ledger.find(tensor)
+        return shadow is not None and shadow.state.dead
 
     def _lifeless(self, call: Call) -> Any:
         """An operator on tensors none of whose elements are exact."""
@@ -195,10 +204,9 @@ class Tracker(Float64Mode):
             exact = draft.grade == int(Grade.ALGEBRAIC)
             share = float(exact.sum()) / value.numel()
             draft.dead = bool((draft.grade == int(Grade.NOT_EXACT)).all())
-            value = value[exact]
+            value = value if share == 1.0 else value[exact]
         if share and value.numel() and draft.value.numel() > 1:
-            least, most = torch.aminmax(value)
-            constant = bool(least == most)
+            constant = _constant(value)
         digest = _digest(draft.value) if self.digest else None
         self.operations.append(Operation(number, call.label, tuple(draft.value.shape), share, bits, constant, digest))
         if draft.dead:
@@ -253,6 +261,15 @@ class Tracker(Float64Mode):
                 why="correct kernels may differ in that value, and so in all that follows",
                 do="choose operands for which it is exact, or compute without looking at values",
             )
+
+
+def _constant(values: Any) -> bool:
+    """Whether all elements are one number: a look at a few of them mostly tells."""
+    for some in (values[(slice(0, 4),) * values.dim()], values):
+        least, most = torch.aminmax(some)
+        if bool(least != most):
+            return False
+    return True
 
 
 def _digest(value: Any) -> tuple[float, float, float]:
