@@ -148,9 +148,10 @@ class Kernel:
             parts[i : i + 2] = [self.round(parts[i] + parts[i + 1])]
         return parts[0]
 
-    def run(self, tree, leaves):
+    def run(self, tree, leaves, rearrange=True):
         leaves = [leaf.to(self.storage).double() for leaf in leaves]
-        return self.evaluate(rearranged(tree, self.rng), leaves).to(self.storage).double()
+        tree = rearranged(tree, self.rng) if rearrange else tree
+        return self.evaluate(tree, leaves).to(self.storage).double()
 
     def evaluate(self, node, leaves):
         name, *parts = node

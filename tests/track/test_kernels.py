@@ -26,7 +26,7 @@ def compare(seed, storage, sums, kernels=5, depth=4, **more):
     differ = torch.zeros(N, N, dtype=torch.bool)
     for k in range(kernels):
         rng = np.random.default_rng([seed, k])
-        found = Kernel(rng, getattr(torch, storage), getattr(torch, kept)).run(tree, operands)
+        found = Kernel(rng, getattr(torch, storage), getattr(torch, kept)).run(tree, operands, more.get("refactored", True))
         # NaN: what no output depends on left the range of float16, and was multiplied by zero
         differ |= (found != tracked.values) & ~(torch.isnan(found) & (kept == "float16"))
     return tracked, differ
@@ -38,6 +38,15 @@ def compare(seed, storage, sums, kernels=5, depth=4, **more):
 def test_no_kernel_differs_where_it_is_exact(storage, sums, seed):
     tracked, differ = compare(seed, storage, sums)
     assert not differ[tracked.grade < int(track.Grade.NOT_EXACT)].any()
+
+
+@pytest.mark.parametrize("storage, sums", CONTRACTS)
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**31))
+def test_no_kernel_of_single_operations_differs_where_each_is_exact(storage, sums, seed):
+    tracked, differ = compare(seed, storage, sums, refactored=False)
+    assert not differ[tracked.grade < int(track.Grade.NOT_EXACT)].any()
+    assert tracked.share(track.Grade.ALGEBRAIC) >= compare(seed, storage, sums, kernels=0)[0].share(track.Grade.ALGEBRAIC)
 
 
 @pytest.mark.parametrize("storage, sums", CONTRACTS)

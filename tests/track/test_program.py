@@ -127,6 +127,23 @@ def test_numpy_on_tensors_is_refused():
         track.track(lambda a: np.matmul(a, a.T), [A])
 
 
+def test_a_reference_for_the_array_api_is_tracked():
+    def reference(a, b):
+        xp = a.__array_namespace__()
+        return xp.sum(xp.matmul(a, b), axis=1)
+
+    tracked = track.track(reference, [A, B])
+    assert tracked.share() == 1
+    assert track.self_check(tracked).agrees
+    assert not hasattr(torch.Tensor, "__array_namespace__")
+
+
+def test_integers_that_float32_does_not_hold_are_not_exact():
+    integers = torch.tensor([2**24, 2**24 + 1, 2**24 + 2])
+    assert track.track(lambda i: i.to(torch.float32), [integers]).outputs[0].grade.tolist() == [0, 2, 0]
+    assert track.track(lambda i, x: torch.where(x > 0, i, x), [integers, torch.ones(3)]).outputs[0].grade[1] == 2
+
+
 @pytest.mark.parametrize("operands", [A, 3, {"a": A.numpy()}, [A.to_sparse()], [1.0]])
 def test_bad_operands_are_refused(operands):
     with pytest.raises(ProgramError):

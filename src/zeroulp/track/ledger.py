@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from zeroulp.track.arithmetic import promoted
+from zeroulp.track.arithmetic import FLOAT32, promoted
 from zeroulp.track.backend import StorageWeakRef, torch
 from zeroulp.track.dyadic import power, quantum_exponent, rounded
 from zeroulp.track.grades import Ending, Grade
@@ -69,13 +69,20 @@ class Ledger:
     def _integers(self, tensor: Any, shadow: Shadow | None) -> State:
         """Integers and truth values are exact, unless they came from something that is not."""
         value = tensor.to(torch.float64)
-        state = State(value, value.abs(), 0, leans=frozenset())
+        state = State(value, value.abs(), 0)
+        if value.numel() and float(state.bound.amax()) > FLOAT32.exact_integer_limit:
+            beyond = value != rounded(value, FLOAT32)  # what becomes of it as a float is open
+            state.grade = torch.where(beyond, int(Grade.NOT_EXACT), 0).to(torch.uint8) if beyond.any() else None
+            state.cause = Ending(0, "an integer", f"it is none of {FLOAT32}")
         if shadow is None:
             return state
         if shadow.dtype != tensor.dtype:
             return replace(state, dead=True, cause=_reinterpreted())
-        known = shadow.state
-        return replace(state, grade=_graded(known, tensor), dead=known.dead, cause=known.cause, leans=known.leans)
+        known, grade = shadow.state, _graded(shadow.state, tensor)
+        if grade is not None and state.grade is not None:
+            grade = torch.maximum(grade, state.grade)
+        grade = state.grade if grade is None else grade
+        return replace(state, grade=None if known.dead else grade, dead=known.dead, cause=known.cause or state.cause)
 
     def doubtful(self, tensor: Any) -> State | None:
         """What is known of a tensor that has elements that are not algebraic; None if all are."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _RANDOM = torch.Tag.nondeterministic_seeded
 _SWITCHES = ("train", "training")
 _EXITS = ("numpy", "__array__", "__dlpack__", "data_ptr", "untyped_storage", "storage")
+_NAMESPACE = "__array_namespace__"
 _DTYPE = torch.Tensor.dtype.__get__
 
 
@@ -164,6 +165,19 @@ def is_view(func: Any) -> bool:
 
 
 @contextlib.contextmanager
+def array_namespace() -> Iterator[None]:
+    """Tensors that answer, as the array API wants, that their functions are those of PyTorch."""
+    if hasattr(torch.Tensor, _NAMESPACE):
+        yield
+        return
+    setattr(torch.Tensor, _NAMESPACE, lambda self, api_version=None: torch)  # noqa: ARG005
+    try:
+        yield
+    finally:
+        delattr(torch.Tensor, _NAMESPACE)
+
+
+@contextlib.contextmanager
 def running(mode: Float64Mode, *, gradients: bool) -> Iterator[None]:
     """Both modes, float64 by default, attention without its fused kernels."""
     default, fast = torch.get_default_dtype(), torch.backends.mha.get_fastpath_enabled()
@@ -172,7 +186,7 @@ def running(mode: Float64Mode, *, gradients: bool) -> Iterator[None]:
     torch.backends.mha.set_fastpath_enabled(False)
     try:
         plain = attention.sdpa_kernel(attention.SDPBackend.MATH)
-        with torch.set_grad_enabled(gradients), plain, NamedFormats(mode), mode:
+        with torch.set_grad_enabled(gradients), plain, array_namespace(), NamedFormats(mode), mode:
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)

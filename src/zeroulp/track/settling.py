@@ -50,16 +50,19 @@ def fit_sums(draft: State, arithmetic: Arithmetic, lose: Lose) -> float | None:
     sums, p = arithmetic.sums(draft.format), arithmetic.sum_bits(draft.format)
     if not draft.bound.numel():
         return None
-    if draft.span.high + p > sums.emax or draft.span.low > -sums.emin:
-        lose(exact_bounds(draft) != 0, f"partial results may leave the normal range of {sums}")
-    bounds, limit = exact_bounds(draft), power(p + draft.exponent)
+    if draft.span.low > -sums.emin:
+        lose(exact_bounds(draft) != 0, f"partial results may be no normal numbers of {sums}")
+    # a partial result has at most as many quanta, each at most 2**high; its cofactor is at least 2**-low
+    largest = math.ldexp(sums.max_finite, min(0, max(draft.exponent - draft.span.high, -draft.span.low)))
+    bounds, limit = exact_bounds(draft), min(power(p + draft.exponent), largest)
     worst = float(bounds.amax())
     if not worst <= limit:
         over = ~(bounds <= limit)
         quanta = math.log2(worst) - draft.exponent if 0 < worst < math.inf else math.inf
         if draft.factors is not None and draft.factors <= _PAIR:
             over = _single_products(draft, over, arithmetic, lose)
-        lose(over, f"the sum of |terms| reaches 2^{quanta:.1f} quanta, and only 2^{p} are sure to be exact")
+        reason = f"the sum of |terms| reaches 2^{quanta:.1f} quanta, and only 2^{p} are sure to be exact"
+        lose(over, reason if quanta > p else f"partial results may leave the range of {sums}")
         worst = float(exact_bounds(draft).amax())
     return math.log2(worst) - draft.exponent if 0 < worst < math.inf else None
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from zeroulp.track.backend import pytree, torch
 from zeroulp.track.dyadic import dtype_of
 from zeroulp.track.grades import Ending, Grade
+from zeroulp.track.modes import array_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,7 +130,7 @@ def _run(program: Program, device: str) -> list[Any]:
     if isinstance(reference, torch.nn.Module):
         reference = copy.deepcopy(reference).to(device=device, dtype=storage)
     operands = [_operand(tensor, program.arithmetic.storage, device) for tensor in program.operands.values()]
-    with _plainly(storage), torch.set_grad_enabled(bool(program.gradients)):
+    with _plainly(storage), array_namespace(), torch.set_grad_enabled(bool(program.gradients)):
         returned = reference(*operands)
     return [leaf.detach() for leaf in pytree.tree_leaves(returned) if isinstance(leaf, torch.Tensor)]
 
