@@ -1,4 +1,4 @@
-"""What tracking costs, as a multiple of a plain float64 run of the reference: operators large enough to time, and chains."""
+"""What tracking costs, as a multiple of a plain float64 run: operators large enough to time, and chains of them."""
 
 from __future__ import annotations
 
@@ -47,6 +47,14 @@ def attention(q: Any, k: Any, v: Any) -> Any:
     return (q @ k.transpose(-1, -2)).tril() @ v
 
 
+def elementwise(x: Any, y: Any) -> Any:
+    """Twenty operations that read memory and do little."""
+    for _ in range(5):
+        x = torch.relu(x * 0.5 + y)
+        x = torch.where(x > y, x, -y)
+    return x
+
+
 def aggregate(x: Any, index: Any) -> Any:
     """Rows gathered and added up elsewhere."""
     return torch.zeros_like(x).index_add(0, index.flip(0), x[index])
@@ -55,14 +63,23 @@ def aggregate(x: Any, index: Any) -> Any:
 CASES: list[tuple[str, Callable[..., Any], list[Any]]] = [
     ("matmul 1024", torch.matmul, [draw(1024, 1024), draw(1024, 1024, seed=1)]),
     ("batched matmul 32 x 256", torch.matmul, [draw(32, 256, 256), draw(32, 256, 256, seed=1)]),
-    ("conv 3x3, 64 channels, 56 x 56, batch 8", lambda x, w: F.conv2d(x, w, padding=1), [draw(8, 64, 56, 56), draw(64, 64, 3, 3)]),
-    ("transposed conv, stride 2", lambda x, w: F.conv_transpose2d(x, w, stride=2), [draw(4, 32, 28, 28), draw(32, 32, 3, 3)]),
+    (
+        "conv 3x3, 64 channels, 56 x 56, batch 8",
+        lambda x, w: F.conv2d(x, w, padding=1),
+        [draw(8, 64, 56, 56), draw(64, 64, 3, 3)],
+    ),
+    (
+        "transposed conv, stride 2",
+        lambda x, w: F.conv_transpose2d(x, w, stride=2),
+        [draw(4, 32, 28, 28), draw(32, 32, 3, 3)],
+    ),
     ("depthwise conv", lambda x, w: F.conv2d(x, w, padding=1, groups=64), [draw(8, 64, 56, 56), draw(64, 1, 3, 3)]),
     ("conv and its gradients", gradients, [draw(4, 32, 28, 28), draw(32, 32, 3, 3)]),
     ("conv, relu, pool, conv, relu, pool", network, [draw(4, 16, 56, 56), draw(32, 16, 3, 3), draw(32, 32, 3, 3)]),
     ("perceptron, 4 layers of 512", perceptron, [draw(512, 512), *[draw(512, 512, seed=i) for i in range(4)]]),
     ("linear attention 8 x 512 x 64", attention, [draw(8, 512, 64, seed=i) for i in range(3)]),
     ("gather and index_add 65,536 x 64", aggregate, [draw(65536, 64), torch.randint(0, 65536, (65536,))]),
+    ("20 elementwise operations, 1024 x 1024", elementwise, [draw(1024, 1024), draw(1024, 1024, seed=1)]),
     ("sum 4096 x 4096", lambda x: x.sum(1), [draw(4096, 4096)]),
     ("cumsum 2048 x 2048", lambda x: x.cumsum(1), [draw(2048, 2048)]),
     ("add 2048 x 2048", lambda x, y: x + y, [draw(2048, 2048), draw(2048, 2048, seed=1)]),

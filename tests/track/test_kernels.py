@@ -148,6 +148,43 @@ def test_views_and_writes_share_what_is_known():
     assert tracked.outputs[1].share(track.Grade.ALGEBRAIC) == 1
 
 
+def test_integers_are_written_as_they_are():
+    def reference(x, i):
+        big = torch.zeros(3, dtype=torch.long)
+        big.copy_(i)
+        big += 1
+        places = torch.zeros(3, dtype=torch.long)
+        places[:2] = x.argmax(1)
+        torch.add(big, 1, out=big)
+        return big, places
+
+    x = torch.tensor([[1.0, 3.0, 3.0], [1.0, 3.0, 2.0]])
+    tracked = track.track(reference, [x, torch.tensor([2**60 + 1, -5, 7])])
+    assert tracked.outputs[0].values.tolist() == [2**60 + 3, -3, 9]
+    assert tracked.outputs[0].values.dtype == torch.int64
+    assert tracked.outputs[1].grade.tolist() == [2, 0, 0]
+
+
+def test_results_are_written_where_the_program_says():
+    def reference(x, w):
+        out = torch.empty(6, 5)
+        torch.mm(x, w, out=out)
+        torch.add(out, 1, out=out)
+        total = torch.zeros(6, 5, dtype=torch.float32)
+        total += out
+        total.index_add_(0, torch.tensor([0, 0]), out[:2])
+        total[0, 0].div_(3)
+        return out, total
+
+    x, w = torch.arange(48.0).double().reshape(6, 8), torch.ones(8, 5).double()
+    tracked = track.track(reference, [x, w], storage="bfloat16")
+    assert [str(output.format) for output in tracked.outputs] == ["bfloat16", "float32"]
+    assert tracked.outputs[0].grade.amax(1).tolist() == [0, 0, 0, 0, 1, 1]
+    assert tracked.outputs[1].grade[:, 1:].amax(1).tolist() == [0, 0, 0, 0, 2, 2]
+    assert tracked.outputs[1].values[0, 1] == 29 + 29 + 93
+    assert track.self_check(tracked).agrees
+
+
 def test_memory_that_nobody_wrote_to_is_not_exact():
     tracked = track.track(lambda x: torch.empty(3, 4) + x, [torch.ones(3, 4)])
     assert tracked.share() == 0

@@ -93,7 +93,8 @@ class Float64Mode(DispatchMode):  # type: ignore[misc]
         if tensor.layout is not torch.strided:
             raise ProgramError(f"a tensor of layout {tensor.layout} cannot be tracked", do="make it dense")
         place = tensor.untyped_storage()._cdata, tensor.storage_offset(), tensor.shape, tensor.stride()  # noqa: SLF001
-        key = (*place, tensor._version, tensor.dtype)  # noqa: SLF001
+        version = -1 if tensor.is_inference() else tensor._version  # noqa: SLF001
+        key = (*place, version, tensor.dtype)
         if key not in self._widened:
             wide = tensor.detach().to(torch.float64)
             self._widened[key] = tensor, wide

@@ -45,25 +45,31 @@ def mutate(tracker: Tracker, call: Call) -> Any:
             "fill_": lambda: call.state("value"),
             "copy_": lambda: call.state("src"),
         }
-        _overwrite(tracker, call, target, source[call.name]())
+        known = source[call.name]()
+        if target.dtype == torch.float64:
+            _overwrite(tracker, call, target, known)
+        else:
+            call.run()
+            tracker.ledger.write(target, replace(known, bound=None))
         return target
     made = _afresh(tracker, call, written) if len(written) == 1 and isinstance(target, torch.Tensor) else None
     if made is None:
         return _untracked(tracker, call, written)
     if target.shape != made.shape:
         target.resize_(made.shape)
-    _overwrite(tracker, call, target, tracker.ledger.state(made))
+    known = tracker.ledger.state(made)
+    if target.dtype == torch.float64:
+        _overwrite(tracker, call, target, known)
+    else:
+        target.copy_(made)
+        tracker.ledger.write(target, replace(known, bound=None))
     return target
 
 
 def _overwrite(tracker: Tracker, call: Call, target: Any, source: State) -> None:
-    """Copy what *source* says over a tensor, in the tensor's format."""
-    if target.dtype != torch.float64:
-        target.copy_(torch.as_tensor(source.value))
-        tracker.ledger.write(target, replace(source, bound=None, dead=source.dead, value=target))
-        return
+    """Copy what *source* says over a tensor of float64, in the format that the program stores it in."""
     value = torch.as_tensor(source.value, dtype=torch.float64).to(target.device)
-    bound = torch.as_tensor(source.bounds if torch.is_tensor(source.value) else source.bound).to(target.device)
+    bound = torch.as_tensor(source.bounds, dtype=torch.float64).to(target.device)
     format_ = tracker.ledger.format(target)
     draft = replace(source, value=value.clone(), bound=bound.clone(), format=format_)
     if not source.dead:
