@@ -172,7 +172,7 @@ def test_results_are_written_where_the_program_says():
         torch.add(out, 1, out=out)
         total = torch.zeros(6, 5, dtype=torch.float32)
         total += out
-        total.index_add_(0, torch.tensor([0, 0]), out[:2])
+        total.index_add_(0, torch.tensor([0, 0]), out[:2].float())
         total[0, 0].div_(3)
         return out, total
 
