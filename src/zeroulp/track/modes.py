@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _RANDOM = torch.Tag.nondeterministic_seeded
 _SWITCHES = ("train", "training")
 _EXITS = ("numpy", "__array__", "__dlpack__", "data_ptr", "untyped_storage", "storage")
+_VIEWS = frozenset(
+    [torch.ops.aten._unsafe_view, torch.ops.aten.unsafe_split, torch.ops.aten.unsafe_split_with_sizes]  # noqa: SLF001
+)
 _NAMESPACE = "__array_namespace__"
 _DTYPE = torch.Tensor.dtype.__get__
 
@@ -161,7 +164,9 @@ class NamedFormats(FunctionMode):  # type: ignore[misc]
 
 
 def is_view(func: Any) -> bool:
-    """Whether an operator returns other views of its argument's memory."""
+    """Whether an operator returns other views of its argument's memory, by its schema or in fact."""
+    if func.overloadpacket in _VIEWS:
+        return True
     return any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)  # noqa: SLF001
 
 

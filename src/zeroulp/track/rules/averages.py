@@ -85,19 +85,20 @@ def _single(counts: Any) -> Any:
 
 
 def pool_backward(tracker: Tracker, call: Call) -> Any:
-    """Shares of a gradient: those of windows of one size that is a power of two."""
+    """Shares of a gradient, added up where windows overlap: a quotient each, and their sum."""
     ceil, pads = call.arguments["ceil_mode"], call.arguments["count_include_pad"]
-    whole = call.arguments["divisor_override"] or math.prod(_each(call.arguments["kernel_size"], call.name))
-    if whole & (whole - 1) or ((ceil or not pads) and call.arguments["divisor_override"] is None):
-        return unknown(tracker, call, "shares of windows whose size is no power of two")
-    total = _total(call.state("grad_output"), lambda values: call.run(grad_output=values, divisor_override=1))
-    return divided_by_count(tracker, call, total, whole)
+    given, sizes = call.arguments["divisor_override"], call.arguments["kernel_size"]
+    if given is None and (ceil or not pads):
+        return unknown(tracker, call, "shares of windows of several sizes")
+    if call.arguments["divisor_override"] == 1:
+        return _SHARES(tracker, call)
+    whole = given or math.prod(sizes * (3 if "3d" in call.name else 2) if len(sizes) == 1 else sizes)
+    with tracker.part_of(call), tracker:
+        shares = call.arguments["grad_output"] / whole
+        return call.run(grad_output=shares, divisor_override=1)
 
 
-def _each(sizes: list[int], name: str) -> list[int]:
-    return sizes * (3 if "3d" in name else 2) if len(sizes) == 1 else sizes
-
-
+_SHARES = multilinear("grad_output")
 _BAG_SUM = multilinear("weight*per_sample_weights", "", "", "")
 
 

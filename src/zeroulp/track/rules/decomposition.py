@@ -151,6 +151,32 @@ def index_fill(self: Any, dim: int, index: Any, value: Any) -> Any:
     return torch.where(mask.reshape([-1 if i == dim % self.dim() else 1 for i in range(self.dim())]), value, self)
 
 
+def embedding_bag_backward(  # noqa: PLR0917
+    grad: Any,
+    indices: Any,
+    offsets: Any,
+    num_weights: int,
+    scale_grad_by_freq: Any,
+    mode: int,
+    per_sample_weights: Any,
+    padding_idx: int,
+) -> Any:
+    """The gradient of sums or averages of rows, added up in each row."""
+    if scale_grad_by_freq or mode not in {0, 1}:
+        return NotImplemented
+    places = torch.arange(indices.numel(), device=indices.device)
+    bags = torch.searchsorted(offsets.contiguous(), places, right=True) - 1
+    if mode == 1:
+        counts = torch.bincount(bags, minlength=grad.shape[0])
+        counts = counts - torch.bincount(bags[indices == padding_idx], minlength=grad.shape[0])
+        grad = grad / counts.clamp(min=1).unsqueeze(1)
+    rows = grad[bags]
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(1)
+    rows = torch.where((indices == padding_idx).unsqueeze(1), 0.0, rows)
+    return torch.zeros(num_weights, grad.shape[1], dtype=grad.dtype, device=grad.device).index_add(0, indices, rows)
+
+
 def masked_fill(self: Any, mask: Any, value: Any) -> Any:
     """A number in place of the elements under a mask."""
     return torch.where(mask, value, self)

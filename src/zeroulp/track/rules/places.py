@@ -43,6 +43,7 @@ _SCATTER_NUMBER = structural("self", fill="value")
 _PUT = structural("self", "values", clash=_put_clash)
 _PUT_ADDED = multilinear("self + values")
 _ADDED = multilinear("self + src")
+_SEGMENTS = multilinear("data")
 _REDUCED = reduction(equal_in_row)
 
 
@@ -67,6 +68,13 @@ def scatter_reduce(tracker: Tracker, call: Call) -> Any:
     if call.arguments["reduce"] not in {"amax", "amin"} or not clean:
         return unknown(tracker, call, "averages or products at places, or extremes of what is not exact")
     return tracker.settle(call, chosen(states, call.run(), None), arithmetic=False)
+
+
+def segment_reduce(tracker: Tracker, call: Call) -> Any:
+    """Sums of segments."""
+    if call.arguments["reduce"] != "sum" or call.arguments["initial"] is not None:
+        return unknown(tracker, call, "segments that are not added up, or not from 0")
+    return _SEGMENTS(tracker, call)
 
 
 def extreme(tracker: Tracker, call: Call) -> Any:

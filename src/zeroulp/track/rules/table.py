@@ -13,7 +13,7 @@ from zeroulp.track.rules import averages, order, products
 from zeroulp.track.rules import decomposition as as_
 from zeroulp.track.rules.decomposition import decomposed
 from zeroulp.track.rules.multilinear import add, multilinear, subtract
-from zeroulp.track.rules.places import extreme, index_copied, index_put, scatter_reduce, scattered
+from zeroulp.track.rules.places import extreme, index_copied, index_put, scatter_reduce, scattered, segment_reduce
 from zeroulp.track.rules.selection import clamp, compare, decide, equal_in_row, pairwise, pointwise, reduction
 from zeroulp.track.rules.structural import cast, copied, gather, structural, where
 
@@ -72,6 +72,10 @@ TABLE: dict[str, Rule] = {
     "replication_pad2d_backward": _GRADIENT,
     "max_pool2d_with_indices_backward": _POOL_GRADIENT,
     "max_pool3d_with_indices_backward": _POOL_GRADIENT,
+    "adaptive_max_pool2d_backward": _POOL_GRADIENT,
+    "adaptive_max_pool3d_backward": _POOL_GRADIENT,
+    "segment_reduce": segment_reduce,
+    "_embedding_bag_backward": decomposed(as_.embedding_bag_backward),
     # averages and quotients
     "mean": averages.mean,
     "avg_pool2d": averages.pool,
@@ -190,7 +194,6 @@ TABLE: dict[str, Rule] = {
             "permute_copy",
             "view_copy",
             "expand_copy",
-            "_unsafe_view",
         ],
         _MOVES,
     ),
