@@ -199,6 +199,11 @@ def test_a_constant_is_rounded_to_float32_first():
     assert track.track(lambda x: (x * 0.1).cumsum(0), [x]).outputs[0].grade.tolist() == [0, 2, 2]
 
 
+def test_a_number_that_a_kernel_may_take_for_zero_is_not_exact():
+    tracked = track.track(lambda x: (x.clamp(min=1e-40), torch.full_like(x, 1e-40)), [torch.tensor([-1.0, 1.0])])
+    assert [output.grade.tolist() for output in tracked.outputs] == [[2, 0], [2, 2]]
+
+
 def test_a_product_of_three_is_not_rounded_once():
     """(a b) c and a (b c) round apart."""
     x = torch.full((1,), 4097.0)

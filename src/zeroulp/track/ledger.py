@@ -95,7 +95,7 @@ class Ledger:
         storage = tensor.untyped_storage()
         flat = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage)
         format_ = self.format(tensor)
-        state = State(None, flat.abs(), quantum_exponent(flat), format=format_)
+        state = State(None, flat.abs(), quantum_exponent(flat), format=format_, stored=format_)
         top = min(format_.max_finite, power(state.exponent + format_.precision))
         if state.exponent < format_.emin or (flat.numel() and not float(state.bound.amax()) <= top):
             tiny = (state.bound < format_.min_normal) & (flat != 0)  # which a kernel may take for 0
@@ -126,7 +126,7 @@ class Ledger:
     def rename_format(self, tensor: Any, format_: Format) -> None:
         """Say that the program takes a tensor to be in another format; its numbers stay."""
         if (shadow := self.find(tensor)) is not None:
-            shadow.state.format = format_
+            shadow.state.format, shadow.state.stored = format_, None
 
     def record(self, tensor: Any, state: State) -> None:
         """
@@ -199,6 +199,7 @@ def _merge(shadow: Shadow, tensor: Any, new: State) -> None:
         old.exponent, old.span = min(old.exponent, new.exponent), old.span.beside(new.span)
         several = old.factors is None or new.factors is None
         old.factors = None if several else max(old.factors or 0, new.factors or 0)
+    old.stored = old.stored if old.stored is new.stored else None
     old.leans |= new.leans
     if new.cause is not None and (old.cause is None or new.cause.number < old.cause.number):
         old.cause = new.cause

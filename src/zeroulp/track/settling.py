@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from zeroulp.track.arithmetic import FLOAT32, FLOAT64
 from zeroulp.track.backend import torch
 from zeroulp.track.dyadic import odd_parts, power, quantum_exponent, rounded
-from zeroulp.track.grades import Grade
+from zeroulp.track.grades import Ending, Grade
 from zeroulp.track.state import Span, State
 
 if TYPE_CHECKING:
@@ -113,15 +113,15 @@ def store(draft: State, arithmetic: Arithmetic, lose: Lose, bits: float | None =
         bits: As `fit_sums` returned it, where it was asked.
     """
     assert draft.format is not None
+    if draft.stored is draft.format:
+        return
+    draft.stored = draft.format
     deliberate = draft.format is FLOAT64  # what another format would round, nobody knows the use of
     format_ = arithmetic.storage if deliberate else draft.format
-    sums = arithmetic.sums(draft.format)
     if bits is not None and not deliberate:
         top = bits + draft.exponent
         if bits <= format_.precision and top <= format_.emax and draft.exponent >= format_.emin:
             return
-    elif format_ is FLOAT32 and not deliberate and sums.precision <= FLOAT32.precision:
-        return
     value = draft.value
     stored = rounded(value, format_)
     beyond = torch.isfinite(value) & ~normal(value, format_)
@@ -155,13 +155,15 @@ def as_constant(ledger: Ledger, tensor: Any, format_: Format) -> None:
     """
     Take the numbers of a new tensor for constants: rounded to float32, then to its format.
 
-    Where that is not the same as one rounding to the format, it is not exact.
+    Where that is not the same as one rounding to the format, or subnormal, it is not exact.
     """
     direct = rounded(tensor, format_)
     stored = rounded(rounded(tensor, FLOAT32), format_)
-    twice = (direct != stored) & ~torch.isnan(tensor)
+    twice = (direct != stored) & ~torch.isnan(tensor) | (torch.isfinite(stored) & ~normal(stored, format_))
     grade = torch.where(twice, int(Grade.NOT_EXACT), 0).to(torch.uint8) if twice.any() else None
     tensor.copy_(stored)
-    state = State(tensor, stored.abs(), quantum_exponent(stored), grade=grade, format=format_)
+    state = State(tensor, stored.abs(), quantum_exponent(stored), grade=grade, format=format_, stored=format_)
+    if grade is not None:
+        state.cause = Ending(0, "a constant", f"it is rounded to {FLOAT32} and to {format_}, or no normal number of it")
     state.span = Span.of(state.exponent)
     ledger.record(tensor, state)

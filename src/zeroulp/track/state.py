@@ -61,6 +61,7 @@ class State:
         span: How far the quanta of its factors reach.
         factors: How many factors that are no powers of two a single term has; None: elements have several terms.
         format: Format that it is stored in; None: it does not take part in promotion.
+        stored: Format that all exact elements are known to be normal numbers of.
         cause: Where exactness ended, for elements that are not algebraic.
         leans: What its exactness leans on beside sums and products.
     """
@@ -73,6 +74,7 @@ class State:
     span: Span = field(default_factory=Span)
     factors: int | None = 1
     format: Format | None = None
+    stored: Format | None = None
     cause: Ending | None = None
     leans: frozenset[str] = frozenset()
 
@@ -113,13 +115,15 @@ def joined(states: Sequence[State]) -> State:
         span, exponent, leans = span.beside(state.span), min(exponent, state.exponent), leans | state.leans
     counts = [state.factors for state in states]
     factors = None if None in counts else max(count for count in counts if count is not None)
-    return State(None, None, exponent, span=span, factors=factors, cause=first_cause(states), leans=leans)
+    draft = State(None, None, exponent, span=span, factors=factors, cause=first_cause(states), leans=leans)
+    draft.stored = first.stored if all(state.stored is first.stored for state in states) else None
+    return draft
 
 
 def multiplied(states: Sequence[State]) -> State:
     """What a tensor inherits whose elements are products, or sums of products, of elements of these."""
     first = states[0]
-    result = replace(first, value=None, bound=None, grade=None, dead=False, cause=first_cause(states))
+    result = replace(first, value=None, bound=None, grade=None, dead=False, stored=None, cause=first_cause(states))
     for state in states[1:]:
         result.exponent += state.exponent
         result.span = result.span.times(state.span)

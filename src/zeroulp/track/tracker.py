@@ -174,6 +174,7 @@ class Tracker(Float64Mode):
             lose = self.loser(call, draft, number)
             widen_rounded(draft, [self.ledger.format(tensor) for tensor in call.floats])
             if arithmetic:
+                draft.stored = None
                 bits = fit_sums(draft, self.arithmetic, lose)
             store(draft, self.arithmetic, lose, bits)
             if not self.arithmetic.refactored:
