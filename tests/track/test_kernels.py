@@ -204,6 +204,13 @@ def test_a_number_that_a_kernel_may_take_for_zero_is_not_exact():
     assert [output.grade.tolist() for output in tracked.outputs] == [[2, 0], [2, 2]]
 
 
+def test_what_is_no_number_is_not_exact():
+    x = torch.tensor([float("nan"), float("inf"), -float("inf"), 1.0])
+    tracked = track.track(lambda x: (x * 1, torch.relu(x), x > 0, x.int(), x.masked_fill(x > 0, float("nan"))), [x])
+    assert [o.grade.tolist() for o in tracked.outputs] == [
+        [2, 2, 2, 0], [2, 0, 0, 0], [2, 0, 0, 0], [2, 2, 2, 0], [2, 2, 0, 2]]
+
+
 def test_a_product_of_three_is_not_rounded_once():
     """(a b) c and a (b c) round apart."""
     x = torch.full((1,), 4097.0)

@@ -99,7 +99,7 @@ class Ledger:
         top = min(format_.max_finite, power(state.exponent + format_.precision))
         if state.exponent < format_.emin or (flat.numel() and not float(state.bound.amax()) <= top):
             tiny = (state.bound < format_.min_normal) & (flat != 0)  # which a kernel may take for 0
-            misfit = (flat != rounded(flat, format_)) & ~torch.isnan(flat) | tiny
+            misfit = (flat != rounded(flat, format_)) | tiny  # as NaN does, which some choices drop and some keep
             if misfit.any():
                 count, reason = int(misfit.sum()), f"it holds numbers that are no normal ones of {format_}"
                 state.cause = Ending(0, "a constant", reason, count)

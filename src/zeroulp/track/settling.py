@@ -124,8 +124,8 @@ def store(draft: State, arithmetic: Arithmetic, lose: Lose, bits: float | None =
             return
     value = draft.value
     stored = rounded(value, format_)
-    beyond = torch.isfinite(value) & ~normal(value, format_)
-    off = (stored != value) & ~torch.isnan(value) & ~beyond
+    beyond = ~torch.isinf(value) & ~normal(value, format_)
+    off = (stored != value) & ~beyond
     if not bool((off | beyond).any()):
         return
     if draft.grade is not None:
@@ -159,7 +159,7 @@ def as_constant(ledger: Ledger, tensor: Any, format_: Format) -> None:
     """
     direct = rounded(tensor, format_)
     stored = rounded(rounded(tensor, FLOAT32), format_)
-    twice = (direct != stored) & ~torch.isnan(tensor) | (torch.isfinite(stored) & ~normal(stored, format_))
+    twice = (direct != stored) | (torch.isfinite(stored) & ~normal(stored, format_))
     grade = torch.where(twice, int(Grade.NOT_EXACT), 0).to(torch.uint8) if twice.any() else None
     tensor.copy_(stored)
     state = State(tensor, stored.abs(), quantum_exponent(stored), grade=grade, format=format_, stored=format_)

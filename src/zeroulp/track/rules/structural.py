@@ -101,7 +101,11 @@ def cast(tracker: Tracker, call: Call) -> Any:
     state, value = call.state("self"), call.run()
     if value.dtype != torch.float64:
         if not value.is_floating_point() and not value.is_complex():
-            tracker.integers(value, None if state.clean else doubtful(state.grades), [state])
+            grade = None if state.clean else doubtful(state.grades)
+            if value.dtype != torch.bool:  # what is beyond the integers becomes one or another
+                lost = value.to(torch.float64) != state.value.trunc()
+                grade = torch.where(lost, NOT_EXACT, 0 if grade is None else grade)
+            tracker.integers(value, grade, [state])
             return value
         return unknown(tracker, call, f"a conversion to {value.dtype}")
     draft = joined([state])
