@@ -211,6 +211,21 @@ def test_what_is_no_number_is_not_exact():
         [2, 2, 2, 0], [2, 0, 0, 0], [2, 0, 0, 0], [2, 2, 2, 0], [2, 2, 0, 2]]
 
 
+def test_what_passes_through_types_that_are_not_tracked_is_not_exact():
+    x = torch.tensor([[0.5, 2.0], [1.0, 1.5]])
+
+    def reference(x):
+        total = x.sum(1, keepdim=True)
+        rotated = torch.view_as_real(torch.view_as_complex(x) * torch.ones(2, dtype=torch.complex128))
+        written = torch.zeros(2, 2, dtype=torch.complex128)
+        written.copy_(x)
+        written *= 2
+        return total.to(torch.float8_e4m3fn).to(torch.float32) + 0, rotated * 1, written.real * 1, torch.complex(x, x).imag
+
+    tracked = track.track(reference, [x])
+    assert [output.share(track.Grade.NOT_EXACT) for output in tracked.outputs] == [1, 1, 1, 1]
+
+
 def test_a_product_of_three_is_not_rounded_once():
     """(a b) c and a (b c) round apart."""
     x = torch.full((1,), 4097.0)

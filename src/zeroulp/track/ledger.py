@@ -56,6 +56,8 @@ class Ledger:
     def state(self, tensor: Any) -> State:
         """What is known of a tensor; of one that is new: that it is a constant of the program."""
         shadow = self.find(tensor)
+        if tensor.is_complex():
+            return State(tensor, None, 0, dead=True, cause=_reinterpreted())
         if tensor.dtype != torch.float64:
             return self._integers(tensor, shadow)
         if shadow is None or (shadow.state.bound is None and not shadow.state.dead):
@@ -166,7 +168,7 @@ class Ledger:
             return
         _merge(shadow, tensor, state)
 
-    def spoil(self, tensor: Any, cause: Ending) -> None:
+    def spoil(self, tensor: Any, cause: Ending | None) -> None:
         """Enter that no element of a tensor's memory is exact."""
         self._keep(tensor, State(None, None, 0, dead=True, format=self._format_of_any(tensor), cause=cause))
 

@@ -103,6 +103,10 @@ class Float64Mode(DispatchMode):  # type: ignore[misc]
             self._widened[key] = tensor, wide
             if tensor.dtype in FORMATS:
                 self.ledger.name_format(wide, FORMATS[tensor.dtype])
+            made = self.ledger.find(tensor)
+            if made is not None and not made.state.clean:  # the program made it, of what is not exact
+                self.ledger.name_format(wide, self.ledger.storage)
+                self.ledger.spoil(wide, made.state.cause)
         return self._widened[key][1]
 
     def read(self, tensor: Any) -> None:

@@ -39,6 +39,8 @@ def mutate(tracker: Tracker, call: Call) -> Any:
         return call.run()
     written = [a.name for a in call.func._schema.arguments if a.alias_info and a.alias_info.is_write]  # noqa: SLF001
     target = call.arguments[written[0]]
+    if any(tensor.is_complex() for tensor in call.tensors()):
+        return _untracked(tracker, call, written)
     if call.name in {"zero_", "fill_", "copy_"}:
         source = {
             "zero_": lambda: of_number(0),
@@ -107,7 +109,7 @@ def _names(overload: Any) -> list[str]:
 def _untracked(tracker: Tracker, call: Call, written: list[str]) -> Any:
     result = call.run()
     spoilt = list(tensors_in([call.arguments[name] for name in written], result))
-    if call.floats or call.doubts():
+    if call.floats or call.doubts() or any(tensor.is_complex() for tensor in spoilt):
         number = tracker.step()
         tracker.unknown.setdefault(call.label, number)
         ending = Ending(number, call.label, "an operator that is not in the table", sum(t.numel() for t in spoilt))

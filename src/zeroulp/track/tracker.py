@@ -77,6 +77,8 @@ class Tracker(Float64Mode):
                 self.read(tensor)
             return call.run()
         self._look_at_shapes(call)
+        if any(tensor.is_complex() for tensor in call.tensors()):
+            return self._lifeless(call, "complex numbers are not tracked")
         rule = self.rules.get(call.name)
         floats = call.floats
         if rule and floats and all(self._dead(tensor) for tensor in floats):
@@ -113,10 +115,10 @@ class Tracker(Float64Mode):
         shadow = self.ledger.find(tensor)
         return shadow is not None and shadow.state.dead
 
-    def _lifeless(self, call: Call) -> Any:
+    def _lifeless(self, call: Call, reason: str = "not exact") -> Any:
         """An operator on tensors none of whose elements are exact."""
         result = call.run()
-        self.give_up(call, result, "")
+        self.give_up(call, result, reason)
         return result
 
     def _unruled(self, call: Call) -> Any:
@@ -138,8 +140,8 @@ class Tracker(Float64Mode):
         doubt = call.doubts()
         causes = [state.cause for state in [*states, doubt] if state and state.cause and not state.clean]
         cause = min(causes, key=lambda cause: cause.number, default=None)
-        if cause is None or not all(state.dead for state in states):
-            ending = Ending(number, call.label, reason or "not exact", sum(tensor.numel() for tensor in tensors))
+        if cause is None or not all(state.dead for state in states):  # something ends here
+            ending = Ending(number, call.label, reason, sum(tensor.numel() for tensor in tensors))
             self.endings.append(ending)
             cause = cause or ending
         for tensor in tensors:

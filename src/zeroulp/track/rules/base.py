@@ -41,9 +41,3 @@ def worst(states: Sequence[State], shape: Any) -> Any:
 def doubtful(grade: Any) -> Any:
     """Grades of what is computed from elements of these grades: exact, or not."""
     return None if grade is None else torch.where(grade > 0, NOT_EXACT, 0).to(torch.uint8)
-
-
-def spoiled(tracker: Tracker, call: Call, *beside: str) -> bool:
-    """Whether an index or mask of a call, but those *beside*, is not exact."""
-    del tracker
-    return call.doubts(*beside) is not None
