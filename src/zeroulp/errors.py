@@ -9,6 +9,7 @@ The exception tree: one small class per kind of trouble, data first, text last.
         UnknownNameError      no such format, probe, ...; lists close names
         KernelNotFoundError   the kernel's file, module or symbol does not exist
         ReportFileError       a report cannot be read, or does not fit
+        ProgramError          a reference cannot be run and tracked
       KernelError             the kernel under test broke          exit 4
         KernelRaisedError     it raised an exception
         KernelCrashedError    its process died
@@ -90,6 +91,12 @@ class ReportFileError(UsageError):
     """A report file that cannot be read, or that does not fit this version."""
 
     code = "report-file"
+
+
+class ProgramError(UsageError):
+    """A reference that cannot be run in float64 and watched: random, failing, or leaving PyTorch."""
+
+    code = "program"
 
 
 class KernelError(ZeroulpError):

@@ -1,0 +1,166 @@
+"""Whether what a reference returns depends on what it is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from zeroulp.errors import ProgramError
+from zeroulp.track.backend import torch
+from zeroulp.track.dyadic import power
+from zeroulp.track.grades import Grade, Operation
+from zeroulp.track.tracked import track_program
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zeroulp.track.tracked import Output, Tracked
+
+LEAST_SHARE = 0.01
+"""Share of the exact elements that have to change with the operands, for a program to be live."""
+
+_NOISE = -30  # log2 of what float64 may add to an element beside its bound, far above its rounding
+
+
+@dataclass(frozen=True)
+class OperandLiveness:
+    """
+    What depends on one operand.
+
+    Args:
+        name: The operand.
+        share: Share of the exact elements returned that changed in one redraw or another.
+        read: Whether any operation looked at its elements.
+        cut: Where the difference vanished: the operation after the last one whose result showed it, or the first
+            one that read the operand if none did; None: nowhere, or it was not read.
+    """
+
+    name: str
+    share: float
+    read: bool
+    cut: Operation | None
+
+    @property
+    def live(self) -> bool:
+        """Whether anything changed."""
+        return self.share > 0.0
+
+
+@dataclass(frozen=True)
+class Liveness:
+    """
+    What depends on which operand.
+
+    Args:
+        share: Share of the exact elements returned that changed with one operand or another.
+        exact: How many exact elements there are.
+        operands: One by one, in order; those that were redrawn.
+        constant: Indices of outputs all of whose exact elements are one number.
+        cut: Of the operand that vanished last, if nothing depends on any.
+    """
+
+    share: float
+    exact: int
+    operands: tuple[OperandLiveness, ...]
+    constant: tuple[int, ...]
+    cut: Operation | None
+
+    @property
+    def vacuous(self) -> str:
+        """Why equal bits would say nothing, in one line; empty if they would."""
+        if self.share >= LEAST_SHARE:
+            return ""
+        if not self.exact:
+            return "no element is exact"
+        changed = f"{self.share:.1%} of the elements change" if self.share else "no element changes"
+        where = f"; the difference vanishes in operation {self.cut.number}, {self.cut.name}" if self.cut else ""
+        return f"{changed} when the operands do{where}"
+
+
+def liveness(tracked: Tracked, redrawn: Mapping[str, Sequence[Any]]) -> Liveness:
+    """
+    Redraw each operand alone, and see which elements change.
+
+    Args:
+        tracked: A program that was tracked.
+        redrawn: For each operand that is to be looked at, a few other drawings of it, of the same shape and type.
+
+    Returns:
+        Shares of the exact elements (of grades other than NOT_EXACT) that change.
+
+    Raises:
+        ProgramError: If a redrawn operand is unlike the one it stands for, or the shape of a result depends on it.
+    """
+    program = tracked.program
+    masks = [output.grade < int(Grade.NOT_EXACT) for output in tracked.outputs]
+    before = [output.values for output in tracked.outputs]
+    changed_by_any = [torch.zeros_like(mask) for mask in masks]
+    rows = []
+    for name, drawings in redrawn.items():
+        changed = [torch.zeros_like(mask) for mask in masks]
+        for drawing in drawings:
+            operands = {**program.operands, name: _alike(name, program.operands, drawing)}
+            after = program.plain(operands)
+            _same_shapes(name, before, after)
+            for i, output in enumerate(tracked.outputs):
+                changed[i] |= _differ(output, after[i]) & masks[i]
+        share = _share(changed, masks)
+        cut = None if share or name in tracked.unread else _cut(tracked, name, drawings)
+        rows.append(OperandLiveness(name, share, name not in tracked.unread, cut))
+        changed_by_any = [total | part for total, part in zip(changed_by_any, changed, strict=True)]
+    share = _share(changed_by_any, masks)
+    cuts = [row.cut for row in rows if row.cut is not None]
+    constant = [i for i, output in enumerate(tracked.outputs) if _constant(output, masks[i])]
+    last = max(cuts, key=lambda operation: operation.number, default=None)
+    exact = sum(int(mask.sum()) for mask in masks)
+    return Liveness(share, exact, tuple(rows), tuple(constant), None if share else last)
+
+
+def _alike(name: str, operands: Mapping[str, Any], drawing: Any) -> Any:
+    if name not in operands:
+        raise ProgramError(f"there is no operand {name!r} to redraw", do=f"there are {', '.join(operands)}")
+    if drawing.shape != operands[name].shape or drawing.dtype != operands[name].dtype:
+        found, wanted = ((tuple(t.shape), str(t.dtype)) for t in (drawing, operands[name]))
+        raise ProgramError(f"operand {name!r} was redrawn as {found}, and it is {wanted}")
+    return drawing
+
+
+def _same_shapes(name: str, before: Sequence[Any], after: Sequence[Any]) -> None:
+    shapes = [[tuple(tensor.shape) for tensor in tensors] for tensors in (before, after)]
+    if shapes[0] != shapes[1]:
+        raise ProgramError(
+            f"the reference returns shapes that depend on the values of {name!r}: {shapes[0]}, then {shapes[1]}",
+            why="a kernel is told beforehand where its results go",
+            do="return tensors of fixed shapes, what is not used filled with zeros",
+        )
+
+
+def _differ(output: Output, after: Any) -> Any:
+    before = output.values
+    if before.dtype != torch.float64:
+        return before != after
+    near = torch.maximum(output.bound, after.abs()) * power(_NOISE)
+    both_nan = torch.isnan(before) & torch.isnan(after)
+    return ~((before - after).abs() <= near) & (before != after) & ~both_nan
+
+
+def _share(changed: Sequence[Any], masks: Sequence[Any]) -> float:
+    count = sum(int(mask.sum()) for mask in masks)
+    return sum(int(mask.sum()) for mask in changed) / count if count else 0.0
+
+
+def _constant(output: Output, mask: Any) -> bool:
+    values = output.values[mask]
+    return values.numel() > 1 and bool((values == values[0]).all())
+
+
+def _cut(tracked: Tracked, name: str, drawings: Sequence[Any]) -> Operation | None:
+    """The operation after the last one whose result differs when the operand is redrawn; else the first to read it."""
+    first = track_program(tracked.program, digest=True).operations
+    read = tracked.reads[name]
+    last = next((i for i, operation in enumerate(first) if operation.number >= read), len(first)) - 1
+    for drawing in drawings:
+        second = track_program(tracked.program, {**tracked.program.operands, name: drawing}, digest=True).operations
+        differ = [i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a.digest != b.digest]
+        last = max([last, *differ])
+    return first[last + 1] if last + 1 < len(first) else None
