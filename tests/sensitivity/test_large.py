@@ -13,7 +13,7 @@ import pytest
 
 import zeroulp
 from zeroulp import memory
-from zeroulp.checks import large
+from zeroulp.checks import large, snapshot
 from zeroulp.kernels.held import is_held_elsewhere
 from zeroulp.report import Verdict
 
@@ -24,6 +24,7 @@ SHAPE = (9, 10)
 @pytest.fixture(autouse=True)
 def _everything_is_large(monkeypatch):
     monkeypatch.setattr(memory, "COPIED_BYTES", 0)
+    monkeypatch.setattr(snapshot, "COPIED_BYTES", 0)
 
 
 def right(a, b):

@@ -17,6 +17,7 @@ import json, sys
 import numpy as np
 import zeroulp
 from zeroulp import memory
+from zeroulp.checks import snapshot
 from zeroulp.checks.bench import block_size
 from zeroulp.plan import make_plan
 
@@ -24,7 +25,7 @@ def status(name):
     return next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith(name))
 
 sizes, isolation, passing, copied, probes = json.loads(sys.argv[1])
-memory.COPIED_BYTES = copied
+memory.COPIED_BYTES = snapshot.COPIED_BYTES = copied
 kernel = sys.argv[2]
 small = zeroulp.Matmul(64, 64, 64, a="float32")
 zeroulp.check(kernel, small, isolation=isolation, destination_passing=passing, seed=1)

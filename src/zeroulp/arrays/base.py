@@ -21,6 +21,9 @@ class Fused(Protocol):
     Each answers None (or False) where it has no such way, and the plain operations are to be used.
     """
 
+    sums_up: bool
+    """Whether `sums` ever answers anything."""
+
     def store(self, target: Any, integers: Any, rows: Any, columns: Any) -> bool:
         """
         Put integers, multiplied by powers of two, into a stored matrix.

@@ -30,12 +30,13 @@ _ALIGNED = 8  # bytes
 _PIECE = 1 << 24  # bytes that are made contiguous at a time
 
 
-def fingerprint(array: Any) -> str:
+def fingerprint(array: Any, key: int = _KEY) -> str:
     """
     A hash of the bits of an array, the same for the same bits in row-major order, whatever the strides.
 
     Args:
         array: Of any array library; nothing but a few MiB is copied.
+        key: 64 bits. Who knows it can make two arrays that agree.
 
     Exactness:
         Arrays of one shape with the same bits agree. Two that differ do so too, but for a chance of
@@ -43,7 +44,7 @@ def fingerprint(array: Any) -> str:
     """
     hashed = hashlib.blake2b(digest_size=16)
     for piece in _pieces(array) if _fused(array) is None else [array]:
-        hashed.update(_sums(piece))
+        hashed.update(_sums(piece, key))
     return hashed.hexdigest()
 
 
@@ -77,31 +78,31 @@ def _pieces(array: Any) -> Iterator[Any]:
         yield array[low : low + step]
 
 
-def _sums(piece: Any) -> bytes:
+def _sums(piece: Any, key: int) -> bytes:
     """NH of each chunk of words, one after the other, and what is left of the bytes."""
     arrays = arrays_of(piece)
     if arrays.name == "numpy":
-        return _sums_on_host(piece)
+        return _sums_on_host(piece, key)
     torch = importlib.import_module("torch")
     whole = piece.numel() > 1 and piece.is_contiguous() and piece.data_ptr() % _ALIGNED == 0  # one may have any stride
     dense = piece if whole else arrays.copy(piece)
     raw = dense.reshape(-1).view(torch.uint8)
     chunks = raw.numel() // (4 * _CHUNK)
     words = raw[: chunks * 4 * _CHUNK].view(torch.int32).reshape(chunks, _CHUNK)
-    keys = arrays.table(_keys().view(np.int32))
+    keys = arrays.table(_signed_keys(key))
     fused = _fused(piece)
     found = None if fused is None else fused.chunk_sums(words, keys)
     if found is not None:
-        return arrays.to_host(found).tobytes() + _sums_on_host(arrays.to_host(raw[chunks * 4 * _CHUNK :]))
+        return arrays.to_host(found).tobytes() + _sums_on_host(arrays.to_host(raw[chunks * 4 * _CHUNK :]), key)
     mixed = (words + keys).to(torch.int64).bitwise_and_(2**32 - 1)
     summed = arrays.to_host((mixed[:, : _CHUNK // 2] * mixed[:, _CHUNK // 2 :]).sum(-1))
-    return summed.tobytes() + _sums_on_host(arrays.to_host(raw[chunks * 4 * _CHUNK :]))
+    return summed.tobytes() + _sums_on_host(arrays.to_host(raw[chunks * 4 * _CHUNK :]), key)
 
 
-def _sums_on_host(piece: Array) -> bytes:
+def _sums_on_host(piece: Array, key: int) -> bytes:
     raw = np.ascontiguousarray(piece).reshape(-1).view(np.uint8)
     rest = raw.size % 8
-    words, keys = raw[: raw.size - rest].view("<u4"), _keys()
+    words, keys = raw[: raw.size - rest].view("<u4"), _keys(key)
     found = []
     for start in range(0, words.size, _CHUNK):
         part = words[start : start + _CHUNK]
@@ -110,6 +111,11 @@ def _sums_on_host(piece: Array) -> bytes:
     return np.array(found, "<u8").tobytes() + raw[raw.size - rest :].tobytes()
 
 
-@functools.cache
-def _keys() -> Array:
-    return HOST.words(_KEY, 0, _CHUNK)
+@functools.lru_cache(maxsize=4)
+def _keys(key: int) -> Array:
+    return HOST.words(key, 0, _CHUNK)
+
+
+@functools.lru_cache(maxsize=4)
+def _signed_keys(key: int) -> Array:
+    return _keys(key).view(np.int32)

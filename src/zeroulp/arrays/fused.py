@@ -49,6 +49,8 @@ class Triton:
         fewest: Elements from which on they are used.
     """
 
+    sums_up = True
+
     def __init__(self, arrays: Torch, fewest: int = FEWEST) -> None:
         self._arrays, self._fewest = arrays, fewest
         self._torch = importlib.import_module("torch")

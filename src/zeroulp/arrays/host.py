@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from zeroulp.encoding import Array
     from zeroulp.formats import Format
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_CHUNK = 1 << 16
+_FACTOR = 0x9E3779B97F4A7C15
+_CHUNK = 1 << 15
 
 
 class Host:
@@ -39,8 +40,8 @@ class Host:
         out = np.empty(stop - start, np.uint64)
         for low in range(start, stop, _CHUNK):
             high = min(low + _CHUNK, stop)
-            counter = np.arange(low + 1, high + 1, dtype=np.uint64)
-            out[low - start : high - start] = _splitmix64(np.uint64(key), counter)
+            counted = _multiples()[: high - low] + np.uint64(((low + 1) * _FACTOR + key) % 2**64)
+            _mix(counted, out[low - start : high - start])
         odd = first - 2 * start
         return out.astype("<u8", copy=False).view("<u4")[odd : odd + count]
 
@@ -54,6 +55,8 @@ class Host:
         """Random integers; see `Arrays`."""
         if isinstance(places, tuple) and not isinstance(places[0], np.ndarray):
             words = self.words(key, *places)
+        elif isinstance(places, tuple) and places[1] % 2 == 0:
+            words = _words_of_rows(key, *places)
         else:
             words = self.words_at(key, indices_of(places, self))
         drawn = self.below(words, bound)
@@ -177,14 +180,34 @@ class Host:
         encoding.bits_of(stored)[place] = code
 
 
+@functools.cache
+def _multiples() -> NDArray[np.uint64]:
+    return np.asarray(np.arange(_CHUNK, dtype=np.uint64) * np.uint64(_FACTOR))
+
+
+def _words_of_rows(key: int, rows: Array, width: int) -> NDArray[np.uint32]:
+    """(rows, width) words of whole rows, for an even *width*: two of each number."""
+    first = rows.astype(np.uint64) * np.uint64(width // 2) + np.uint64(1)
+    counted = first[:, None] + np.arange(width // 2, dtype=np.uint64)
+    words: NDArray[np.uint32] = _splitmix64(np.uint64(key), counted).astype("<u8", copy=False).view("<u4")
+    return words
+
+
 def _splitmix64(key: np.uint64, counter: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    z = counter * _GOLDEN
+    z = counter * np.uint64(_FACTOR)
     z += key
-    z ^= z >> np.uint64(30)
-    z *= np.uint64(0xBF58476D1CE4E5B9)
-    z ^= z >> np.uint64(27)
-    z *= np.uint64(0x94D049BB133111EB)
-    return np.asarray(z ^ (z >> np.uint64(31)))
+    return _mix(z, np.empty_like(z))
+
+
+def _mix(z: NDArray[np.uint64], out: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The output function of SplitMix64, into *out*; *z* is used up."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        np.right_shift(z, np.uint64(shift), out=out)
+        z ^= out
+        z *= np.uint64(factor)
+    np.right_shift(z, np.uint64(31), out=out)
+    np.bitwise_xor(out, z, out=out)
+    return out
 
 
 HOST = Host()

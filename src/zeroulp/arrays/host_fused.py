@@ -29,6 +29,8 @@ _FIELDS = {"float16": (10, -14), "float8_e4m3fn": (3, -6), "float8_e5m2": (2, -1
 class HostFused:
     """See `zeroulp.arrays.base.Fused`; bfloat16 is converted fast as it is."""
 
+    sums_up = False
+
     def store(self, target: Array, integers: Array, rows: Any, columns: Any) -> bool:
         """Integers times powers of two, stored; False: not here."""
         name = target.dtype.name

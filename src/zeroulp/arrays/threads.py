@@ -12,7 +12,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-_MOST = 16
+_FEWEST, _MOST = 4, 16
+"""Cores from which on it helps: each operation hands Python's lock to and fro. And threads at most."""
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
@@ -32,7 +33,7 @@ def spread(work: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
             return work(item)
 
     todo = list(items)
-    if len(todo) < 2 or _cores() < 2:
+    if len(todo) < 2 or _cores() < _FEWEST:
         return [quietly(item) for item in todo]
     return list(_pool(os.getpid()).map(quietly, todo))
 

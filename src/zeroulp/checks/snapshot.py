@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,12 @@ from zeroulp.arrays.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from zeroulp.memory import Region
+
+
+COPIED_BYTES = 2**20
+"""Up to here a region is copied; beyond, hashed twice, which takes less time."""
+
+_SECRET = secrets.randbits(64)  # so that no kernel can change its inputs to others with the same fingerprint
 
 
 @dataclass(frozen=True)
@@ -36,8 +43,8 @@ class Snapshot:
     def of(cls, block: Any, region: Region) -> Snapshot:
         """As it is now."""
         arrays, raw = arrays_of(block), memory.raw(block, region)
-        small = len(raw) <= memory.COPIED_BYTES
-        copy, mark = (arrays.copy(raw), "") if small else (None, fingerprint(raw))
+        small = len(raw) <= COPIED_BYTES
+        copy, mark = (arrays.copy(raw), "") if small else (None, fingerprint(raw, _SECRET))
         return cls(block, region, copy, mark, [] if small else memory.outside(block, region))
 
     def is_unchanged(self) -> bool:
@@ -45,7 +52,7 @@ class Snapshot:
         raw = memory.raw(self.block, self.region)
         if self.copy is not None:
             return arrays_of(self.block).equal(raw, self.copy)
-        return fingerprint(raw) == self.mark
+        return fingerprint(raw, _SECRET) == self.mark
 
     def is_unchanged_outside(self) -> bool:
         """Whether the bytes that are no elements are what they were."""

@@ -63,7 +63,9 @@ def moved_to(table: Array, part: Part, axis: int, elements: Elements) -> Any:
     """The elements that stand at ``table[i]`` along *axis*, in place of those at i."""
     there = part.arrays.table(table)
     if axis == -1:
-        return elements(part)[:, there] if part.columns is None else elements(part.at(columns=there[part.columns]))
+        if part.columns is not None:
+            return elements(part.at(columns=there[part.columns]))
+        return part.arrays.columns(elements(part), there)
     numbers, extent = part.numbers(), part.shape[-2]
     within = numbers % extent
     return elements(part.at(numbers - within + there[within]))

@@ -82,7 +82,7 @@ def pooled(problem: Matmul, elements: Elements, pool: Pool | None) -> Elements:
             return elements(part.at(columns=members[of[part.columns]])) * signs
         if own == -1:
             chosen = of if part.columns is None else of[part.columns]
-            return elements(part.at(columns=members))[:, chosen] * signs
+            return arrays.columns(elements(part.at(columns=members)), chosen) * signs
         return elements(part.at(members))[of[part.numbers()]] * signs
 
     return repeated

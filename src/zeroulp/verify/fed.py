@@ -199,7 +199,7 @@ class Fed:
             across = across if columns is None else across[columns]
         if flipped:
             codes, down, across = codes.swapaxes(0, 1), across, down
-        if self.arrays.fused is not None and vectors.shape[-1] <= _FEW:
+        if self.arrays.fused is not None and self.arrays.fused.sums_up and vectors.shape[-1] <= _FEW:
             codes = codes if self.without is None else self._cleared(name, codes)
             found = self.arrays.fused.sums(codes, format_, vectors, (down, across), limit)
             if found is not None:
