@@ -1,7 +1,8 @@
 """
 What is to be computed, and what a correct kernel promises about it.
 
-``contract`` holds the promises, ``layout`` how operands lie in memory, ``matmul`` the problem; ``tensor`` an operand of a kernel that is given by a reference.
+``contract`` holds the promises, ``layout`` how operands lie in memory, ``matmul`` the problem;
+``tensor`` is an operand of a kernel that is given by a reference.
 """
 
 from zeroulp.problem.contract import Contract
