@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
-from zeroulp import Matmul
-from zeroulp.arrays import Torch
-from zeroulp.arrays.threads import spread
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("triton")
-
-CPU = torch.device("cpu")
+if not all(importlib.util.find_spec(name) for name in ("torch", "triton")):
+    pytest.skip("PyTorch or Triton is not installed", allow_module_level=True)
 
 INTERPRETED = """
 import torch
@@ -37,38 +31,30 @@ assert fused.integers(3, (0, 5), 8) is None, "a kernel that draws zeros is belie
 """
 
 
-def test_every_kernel_gives_pytorchs_bits_and_a_wrong_one_is_not_believed():
-    """In Triton's interpreter, in a process of its own: Triton reads the variable once."""
-    environment = os.environ | {"TRITON_INTERPRET": "1"}
-    done = subprocess.run([sys.executable, "-c", INTERPRETED], env=environment, capture_output=True, text=True, timeout=300)
+WITHOUT = """
+import torch
+from zeroulp import Matmul
+from zeroulp.arrays import Torch
+from zeroulp.arrays.fused import Triton
+
+arrays = Torch(torch.device("cpu"))
+assert arrays.fused is None
+fused = Triton(arrays, fewest=1)
+values = torch.ones(4, 4, dtype=torch.float16)
+assert fused.integers(1, (0, 8), 8) is None
+assert not fused.store(values, torch.ones(4, 4, dtype=torch.int32), 1.0, 1.0)
+format_ = Matmul(1, 1, 1, a="float16").a_format
+assert fused.sums(arrays.codes(values), format_, torch.ones(4, 1, dtype=torch.float64), (1.0, 1.0), None) is None
+assert fused.chunk_sums(torch.ones(1, 65536, dtype=torch.int32), torch.ones(65536, dtype=torch.int32)) is None
+"""
+
+
+@pytest.mark.parametrize(("code", "interpreted"), [
+    pytest.param(INTERPRETED, "1", id="pytorchs-bits-and-a-wrong-kernel-is-not-believed"),
+    pytest.param(WITHOUT, "0", id="where-triton-cannot-run-pytorch-does-it"),
+])
+def test_fused_operations(code, interpreted):
+    """In a process of its own: Triton reads the variable once. Without its interpreter it raises on this processor."""
+    environment = os.environ | {"TRITON_INTERPRET": interpreted}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
-
-
-def test_where_triton_cannot_run_pytorch_does_it(monkeypatch):
-    """Triton has no compiler for this processor: whatever it raises, nothing of it is used."""
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    from zeroulp.arrays.fused import Triton
-
-    arrays = Torch(CPU)
-    assert arrays.fused is None
-    fused = Triton(arrays, fewest=1)
-    values = torch.ones(4, 4, dtype=torch.float16)
-    assert fused.integers(1, (0, 8), 8) is None
-    assert not fused.store(values, torch.ones(4, 4, dtype=torch.int32), 1.0, 1.0)
-    format_ = Matmul(1, 1, 1, a="float16").a_format
-    assert fused.sums(arrays.codes(values), format_, torch.ones(4, 1, dtype=torch.float64), (1.0, 1.0), None) is None
-    assert fused.chunk_sums(torch.ones(1, 65536, dtype=torch.int32), torch.ones(65536, dtype=torch.int32)) is None
-
-
-def test_work_is_spread_over_threads_and_comes_back_in_order(recwarn):
-    with np.errstate(all="raise"):
-        found = spread(lambda i: float((np.array([np.inf]) - np.array([np.inf]))[0]) if i == 3 else float(i), range(20))
-    assert found[:3] == [0.0, 1.0, 2.0]
-    assert np.isnan(found[3])
-    assert found[4:] == [float(i) for i in range(4, 20)]
-    assert not recwarn.list
-
-
-def test_an_error_in_a_thread_is_an_error():
-    with pytest.raises(ZeroDivisionError):
-        spread(lambda i: 1 // (i - 5), range(10))
