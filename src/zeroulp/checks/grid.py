@@ -88,7 +88,8 @@ def check_grid(
             it finds by its name. After the first shape those with the most work begin first, but under
             *fail_fast*; the *journal* has them in the order in which they end.
         seed: Of all the checks; default: a fresh one from the operating system.
-        progress: Called before every trial with a `GridStep`, and once at the end.
+        progress: Called with a `GridStep` before every trial, or with several *jobs* some times a second; and
+            once at the end.
         **options: As for `check`.
 
     Returns:

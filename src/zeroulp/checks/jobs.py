@@ -9,6 +9,7 @@ it plainly refused its arguments. What that comes to counts.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import re
 import select
@@ -174,7 +175,7 @@ class Jobs:
                         yield checked
                 if put_off:
                     self._end_all()
-                    for sizes in put_off:
+                    for sizes in sorted(put_off, key=self._header.shapes.index):
                         yield self._alone(sizes)
                     put_off = []
         finally:
@@ -187,7 +188,7 @@ class Jobs:
             deaths = self._deaths.get(sizes, [])
             if checked is None and len(deaths) >= _MOST_DEATHS:
                 checked = self._undecided(sizes, *deaths[-1])
-        return checked
+        return dataclasses.replace(checked, has_loaded=self._has_loaded)
 
     def _heard(
         self, waiting: deque[Sizes], at_once: int, until: Sequence[Sizes] = ()
