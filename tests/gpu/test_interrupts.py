@@ -39,13 +39,13 @@ def torch():
     return torch
 
 
-def start(folder, file, isolation):
+def start(folder, file, isolation, *further):
     """The command line on all shapes, in a process of its own."""
     kernel = folder / "kernel.py"
     kernel.write_text(KERNEL)
     source = str(Path(zeroulp.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])}
-    words = ["--grid", ",".join(map(str, SIZES)), "--a", "float16", "--device", "cuda", "--isolate", isolation, "--seed", "7"]
+    words = ["--grid", ",".join(map(str, SIZES)), "--a", "float16", "--device", "cuda", "--isolate", isolation, "--seed", "7", *further]
     command = [sys.executable, "-m", "zeroulp", "check", f"{kernel}:matmul", *words, "--json", str(file)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
@@ -72,10 +72,10 @@ def said_of(lines):
 @pytest.mark.parametrize("isolation", ["none", "process"])
 def test_a_grid_that_is_interrupted_comes_to_what_it_comes_to_at_once(tmp_path, isolation):
     once, file = tmp_path / "once.jsonl", tmp_path / "grid.jsonl"
-    out, err = start(tmp_path, once, isolation).communicate(timeout=300)
+    out, err = start(tmp_path, once, isolation, "--jobs", "1").communicate(timeout=300)
     assert out.startswith("CORRECT  at each of 27 shapes"), (out, err)
     for number, count in ((signal.SIGINT, 3), (signal.SIGKILL, 8), (signal.SIGTERM, 13)):
-        process = start(tmp_path, file, isolation)
+        process = start(tmp_path, file, isolation, "--jobs", "1")
         wait_for_lines(process, file, count)
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
@@ -87,7 +87,7 @@ def test_a_grid_that_is_interrupted_comes_to_what_it_comes_to_at_once(tmp_path, 
             done = len(lines_of(file)) - 1
             assert f"{done} of 27 shapes are done and kept" in err
     done = len(lines_of(file)) - 1
-    out, err = start(tmp_path, file, isolation).communicate(timeout=300)
+    out, err = start(tmp_path, file, isolation, "--jobs", "1").communicate(timeout=300)
     assert out.startswith("CORRECT  at each of 27 shapes"), (out, err)
     assert f"{done} of these shapes had been checked before" in out
     found, wanted = lines_of(file), lines_of(once)

@@ -3,7 +3,8 @@ A check: plan, trials, verdict.
 
 ``session`` loads the kernel, ``inputs`` draws a trial's operands, ``bench`` runs a trial with its
 hygiene, ``naming`` finds out what a difference is called, ``check`` puts them together, ``shapes``
-checks the shapes beside a given one, ``grid`` very many, and ``replay`` does one trial again.
+checks the shapes beside a given one, ``grid`` very many, ``jobs`` several of those at once, and
+``replay`` does one trial again.
 """
 
 from zeroulp.checks.check import assert_correct, check

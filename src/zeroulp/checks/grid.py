@@ -11,21 +11,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zeroulp.checks.check import check
-from zeroulp.checks.environment import describe_environment
+from zeroulp.checks.grid_shape import check_shape
+from zeroulp.checks.jobs import Job, Jobs
 from zeroulp.checks.remaining import Remaining
 from zeroulp.checks.session import Session, session_options
+from zeroulp.checks.target import can_be_found
 from zeroulp.draw import check_seed, fresh_seed
 from zeroulp.errors import UsageError
 from zeroulp.problem import Matmul
-from zeroulp.report import Report, Verdict
-from zeroulp.report.codec import to_dict
+from zeroulp.report import Verdict
 from zeroulp.report.grid import GridHeader, GridReport, ShapeResult
 from zeroulp.report.journal import FileJournal, Journal
 from zeroulp.sizes import Sizes, parse_grid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
+
+    from zeroulp.checks.grid_shape import Checked
 
 _STOPS = (Verdict.INCORRECT, Verdict.BROKEN)
 
@@ -38,11 +40,12 @@ class GridStep:
     Args:
         done: Shapes that are done, those of an earlier run among them.
         planned: Shapes in all.
-        sizes: The shape that is being checked; None at the end.
+        sizes: The shape that is being checked, or of several the one heard of last; None at the end.
         trial: Trials of it that are done.
         trials: Trials of it in all; 0 while that is not known.
         counts: How many of the shapes that are done came to what.
         seconds_left: Estimate; None while nothing is known.
+        at_once: How many shapes are being checked.
     """
 
     done: int
@@ -52,6 +55,7 @@ class GridStep:
     trials: int
     counts: dict[Verdict, int]
     seconds_left: float | None
+    at_once: int = 1
 
 
 def check_grid(
@@ -61,6 +65,7 @@ def check_grid(
     *,
     journal: str | Path | Journal | None = None,
     fail_fast: bool = False,
+    jobs: int = 1,
     seed: int | str | None = None,
     progress: Callable[[GridStep], None] | None = None,
     **options: Any,
@@ -79,8 +84,12 @@ def check_grid(
             holds shapes of the same request, those are not checked again, and the seed is its own. Or an open
             `zeroulp.report.journal.Journal`.
         fail_fast: Stop at the first shape that is INCORRECT or BROKEN.
+        jobs: How many shapes are checked at once, each by a process of its own with its own kernel, which
+            it finds by its name. After the first shape those with the most work begin first, but under
+            *fail_fast*; the *journal* has them in the order in which they end.
         seed: Of all the checks; default: a fresh one from the operating system.
-        progress: Called before every trial with a `GridStep`, and once at the end.
+        progress: Called with a `GridStep` before every trial, or with several *jobs* some times a second; and
+            once at the end.
         **options: As for `check`.
 
     Returns:
@@ -104,8 +113,16 @@ def check_grid(
     if not isinstance(problem, Matmul):
         raise UsageError(f"the problem is a {type(problem).__name__}", do="pass zeroulp.Matmul(m=..., n=..., k=...)")
     planned = parse_grid(shapes) if isinstance(shapes, str) else _planned(shapes)
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise UsageError(f"jobs={jobs!r} is no number of shapes to check at once", do="pass 1 or more")
     with contextlib.ExitStack() as stack:
         session = stack.enter_context(Session(kernel, **session_options(options)))
+        if jobs > 1 and session.function is not None and not can_be_found(session.function):
+            raise UsageError(
+                f"the function {session.spec.target.rpartition(':')[2]} cannot be handed to other processes",
+                why=f"each of jobs={jobs} imports the kernel by name: it stands at the top of a file, or in a class",
+                do="define it so, pass 'file.py:function', or leave jobs at 1",
+            )
         if isinstance(journal, (str, Path)):
             journal = stack.enter_context(FileJournal(journal))
         if journal is not None and seed is None:
@@ -118,6 +135,7 @@ def check_grid(
             isolation=session.isolation,
             options={name: value for name, value in options.items() if value is not None},
             shapes=planned,
+            jobs=min(jobs, len(planned)),
         )
         done = journal.begin(header) if journal is not None else []
         return _Grid(header, session, journal, options, done, progress=progress).check_all(fail_fast=fail_fast)
@@ -147,21 +165,47 @@ class _Grid:
             self._remaining.saw(result.sizes, result.check_seconds)
 
     def check_all(self, *, fail_fast: bool) -> GridReport:
-        for sizes in self._header.shapes:
-            if fail_fast and any(self._counts[verdict] for verdict in _STOPS):
-                break
-            if sizes in self._results:
-                continue
-            report, is_final = self._check(sizes)
-            data = to_dict(report)
-            if self._journal is not None and is_final:
-                self._journal.add(data)
-            self._keep(ShapeResult.of(data))
-            if report.verdict is Verdict.BROKEN and not self._session.has_loaded:
-                break  # it cannot even be loaded, and the next shape would not change that
+        todo = [sizes for sizes in self._header.shapes if sizes not in self._results]
+        if fail_fast and any(self._counts[verdict] for verdict in _STOPS):
+            todo = []
+        run = self._one_by_one if self._header.jobs == 1 else self._several_at_once
+        with contextlib.closing(run(todo, fail_fast=fail_fast)) as finished:
+            for checked in finished:
+                if checked.refused is not None and not checked.has_loaded and not self._results:
+                    raise checked.refused
+                if self._journal is not None and checked.is_final:
+                    self._journal.add(checked.report)
+                result = ShapeResult.of(checked.report)
+                self._keep(result)
+                if fail_fast and result.verdict in _STOPS:
+                    break
+                if result.verdict is Verdict.BROKEN and not checked.has_loaded:
+                    break  # it cannot even be loaded, and the next shape would not change that
         self._say(None, 0, 0, 0.0)
         results = [self._results[sizes] for sizes in self._header.shapes if sizes in self._results]
         return GridReport(self._header, tuple(results), self._resumed)
+
+    def _one_by_one(self, todo: list[Sizes], *, fail_fast: bool) -> Generator[Checked, None, None]:
+        del fail_fast
+        for sizes in todo:
+            started = time.perf_counter()
+
+            def progress(done: int, total: int, _: str, sizes: Sizes = sizes, started: float = started) -> None:
+                self._say(sizes, done, total, time.perf_counter() - started)
+
+            self._say(sizes, 0, 0, 0.0)
+            problem = self._header.problem.replace(**sizes._asdict())
+            yield check_shape(self._session, problem, self._header.seed, self._options, progress)
+
+    def _several_at_once(self, todo: list[Sizes], *, fail_fast: bool) -> Generator[Checked, None, None]:
+        if not fail_fast:  # the longest do not come last, when there is nothing else to do
+            todo = [*todo[:1], *sorted(todo[1:], key=math.prod, reverse=True)]
+
+        def say(job: Job, at_once: int) -> None:
+            self._say(job.sizes, job.trial, job.trials, jobs.elapsed, at_once)
+
+        jobs = Jobs(self._session, self._header, self._options, say)
+        yield from jobs.run(todo, fail_fast=fail_fast)
 
     def _keep(self, result: ShapeResult) -> None:
         self._results[result.sizes] = result
@@ -169,47 +213,14 @@ class _Grid:
         self._remaining.saw(result.sizes, result.check_seconds)
         self._remaining.done(result.sizes)
 
-    def _check(self, sizes: Sizes) -> tuple[Report, bool]:
-        """
-        The report of one shape, and whether it is final.
-
-        It is not, and INCONCLUSIVE, if the shape cannot be checked here and now, and others can.
-        """
-        started = time.perf_counter()
-        problem = self._header.problem.replace(**sizes._asdict())
-
-        def progress(done: int, total: int, _: str) -> None:
-            self._say(sizes, done, total, time.perf_counter() - started)
-
-        self._say(sizes, 0, 0, 0.0)
-        try:
-            return check(self._session, problem, seed=self._header.seed, progress=progress, **self._options), True
-        except UsageError as error:
-            if not self._session.has_loaded and not self._results:
-                raise
-            reason = (error.what, " ".join(filter(None, [error.why, error.do])))
-        except MemoryError as error:
-            reason = (f"there is not enough memory: {error}", "a machine with more memory, or smaller sizes")
-        report = Report(
-            verdict=Verdict.INCONCLUSIVE,
-            problem=problem,
-            kernel=self._session.spec,
-            seed=self._header.seed,
-            reasons=(reason,),
-            isolation=self._session.isolation,
-            seconds={"kernel": 0.0, "check": round(time.perf_counter() - started, 6)},
-            environment=describe_environment({}),
-            options={name: self._options.get(name) for name in ("p_zero", "trials", "probes", "repeat")},
-        )
-        return report, False
-
-    def _say(self, sizes: Sizes | None, trial: int, trials: int, elapsed: float) -> None:
+    def _say(self, sizes: Sizes | None, trial: int, trials: int, elapsed: float, at_once: int = 1) -> None:
         if self._progress is None:
             return
         left = self._remaining.seconds()
-        left = None if left is None else max(0.0, left - elapsed)
+        left = None if left is None else max(0.0, left - elapsed) / at_once
         counts = {verdict: count for verdict, count in self._counts.items() if count}
-        self._progress(GridStep(len(self._results), len(self._header.shapes), sizes, trial, trials, counts, left))
+        done, planned = len(self._results), len(self._header.shapes)
+        self._progress(GridStep(done, planned, sizes, trial, trials, counts, left, at_once))
 
 
 def _planned(shapes: Iterable[Sequence[int]]) -> tuple[Sizes, ...]:

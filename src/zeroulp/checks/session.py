@@ -44,9 +44,14 @@ class Session:
         isolation: ``"none"`` or ``"process"``.
         deadline_seconds: Longest time of one call.
 
+    Attributes:
+        share: How many sessions work at once: each may take so small a part of the memory that there is.
+
     Raises:
         UsageError: If *kernel* is neither a function nor a target.
     """
+
+    share = 1
 
     def __init__(
         self,
@@ -91,7 +96,8 @@ class Session:
         needed = footprint.footprint_of(
             problem, size_bytes, writes=self.writes, isolation=self.isolation, workspace=workspace
         )
-        footprint.refuse_what_cannot_fit(needed, self._available())
+        available = self._available()
+        footprint.refuse_what_cannot_fit(needed, None if available is None else available // self.share)
         if self.isolation == "process":
             return self._runner_in_worker(problem, size_bytes)
         if self.isolation != "none":

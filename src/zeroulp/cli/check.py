@@ -29,6 +29,10 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--grid", metavar="SIZES", help="many shapes: 64,128 (of m, n and k), or 64,128x64x1024")
     parser.add_argument("--keep-going", action="store_true", help="with --shapes ragged: also after a wrong one")
     parser.add_argument("--fail-fast", action="store_true", help="with --grid or --shapes FILE: stop at a wrong one")
+    text = (
+        "with --grid or --shapes FILE: check N shapes at once (default: 1; on a device a quarter of the cores, up to 4)"
+    )
+    parser.add_argument("--jobs", type=int, metavar="N", help=text)
     group = parser.add_argument_group("the report")
     group.add_argument("--seed", help="draw the same inputs again (default: a fresh seed, printed)")
     group.add_argument(

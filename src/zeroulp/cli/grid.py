@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import signal
 import sys
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 _LINE_EVERY = 30.0  # seconds, where there is no terminal
+_MOST_JOBS, _FEWEST_FOR_JOBS = 4, 8  # where nobody said how many
 
 
 def shapes_from(arguments: argparse.Namespace) -> tuple[Sizes, ...] | None:
@@ -41,6 +43,8 @@ def shapes_from(arguments: argparse.Namespace) -> tuple[Sizes, ...] | None:
     if arguments.grid is None and not is_file:
         if arguments.fail_fast:
             raise UsageError("--fail-fast goes with --grid, or with --shapes FILE", do="leave it out")
+        if arguments.jobs is not None:
+            raise UsageError("--jobs goes with --grid, or with --shapes FILE", do="leave it out")
         return None
     if arguments.grid is not None and given:
         raise UsageError("--grid and also --shapes", do="write all shapes to a file, or choose one of the two")
@@ -73,6 +77,7 @@ def run(arguments: argparse.Namespace, shapes: tuple[Sizes, ...], options: dict[
                     shapes,
                     journal=journal,
                     fail_fast=arguments.fail_fast,
+                    jobs=_jobs(arguments, len(shapes)),
                     progress=progress,
                     **options,
                 )
@@ -83,6 +88,16 @@ def run(arguments: argparse.Namespace, shapes: tuple[Sizes, ...], options: dict[
     return report.verdict.exit_status
 
 
+def _jobs(arguments: argparse.Namespace, shapes: int) -> int:
+    """How many shapes at once: a device waits for Python, and a kernel on the CPU may need all cores."""
+    if arguments.jobs is not None:
+        return int(arguments.jobs)
+    if arguments.device == "cpu" or arguments.isolate != "process" or shapes < _FEWEST_FOR_JOBS:
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(_MOST_JOBS, cores // 4))
+
+
 def _drop(line: str) -> None:
     """Nobody asked for the lines."""
 
@@ -90,7 +105,8 @@ def _drop(line: str) -> None:
 def _doing(step: GridStep) -> str:
     counts = ", ".join(f"{count:,} {verdict.value}" for verdict, count in step.counts.items())
     trial = f", trial {step.trial + 1} of {step.trials}" if step.trial < step.trials else ""
-    return (f"{step.sizes}{trial}" if step.sizes else "done") + (f"; {counts}" if counts else "")
+    beside = f", and {step.at_once - 1} more" if step.at_once > 1 else ""
+    return (f"{step.sizes}{trial}{beside}" if step.sizes else "done") + (f"; {counts}" if counts else "")
 
 
 def _interrupted(done: int, planned: int, file: str | None) -> str:
@@ -130,7 +146,7 @@ def _again(report: GridReport, file: str | None) -> str:
     words = [word for word in sys.argv[1:] if word]
     if Path(sys.argv[0]).stem not in ("zeroulp", "__main__") or not words:
         return ""
-    words = _without(words, "--grid", "--shapes", "--json", "--seed")
+    words = _without(words, "--grid", "--shapes", "--json", "--seed", "--jobs")
     words = [word for word in words if word != "--fail-fast"]
     words += ["-m", str(sizes.m), "-n", str(sizes.n), "-k", str(sizes.k), "--seed", f"0x{report.seed:016x}"]
     return shlex.join(["zeroulp", *words])

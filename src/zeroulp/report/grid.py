@@ -33,6 +33,7 @@ class GridHeader:
         isolation: ``"none"`` or ``"process"``.
         options: The plan's options, without those left out.
         shapes: All of them, in order.
+        jobs: How many were checked at once; says nothing about what was asked for.
     """
 
     kernel: KernelSpec
@@ -42,6 +43,7 @@ class GridHeader:
     isolation: str
     options: dict[str, Any]
     shapes: tuple[Sizes, ...]
+    jobs: int = 1
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for the first line of a file."""
@@ -58,6 +60,7 @@ class GridHeader:
             "seed": f"0x{self.seed:016x}",
             "isolation": self.isolation,
             "options": dict(self.options),
+            "jobs": self.jobs,
             "shapes": [list(shape) for shape in self.shapes],
         }
 
@@ -73,11 +76,12 @@ class GridHeader:
             isolation=str(data["isolation"]),
             options=dict(data["options"]),
             shapes=shapes,
+            jobs=int(data.get("jobs", 1)),
         )
 
     def differences(self, there: dict[str, Any]) -> list[str]:
         """In what this differs from the header in a file, in words."""
-        here = json.loads(json.dumps(self.to_dict()))
+        here = json.loads(json.dumps({**self.to_dict(), "jobs": there.get("jobs")}))
         if here["shapes"] != there.get("shapes"):
             mine, theirs = _shapes(here), _shapes(there)
             here["shapes"], there = mine + (", others between" if mine == theirs else ""), {**there, "shapes": theirs}

@@ -28,7 +28,9 @@ def render_grid_text(report: GridReport, *, again: str = "") -> str:
     lines += _bound(report)
     kernel = sum(result.kernel_seconds for result in report.results)
     check = sum(result.check_seconds for result in report.results)
-    lines.append(_item("time", f"{kernel:,.1f} s in the kernel, {check:,.1f} s in all"))
+    jobs = report.header.jobs
+    beside = f", {jobs} shapes at a time" if jobs > 1 else ""
+    lines.append(_item("time", f"{kernel:,.1f} s in the kernel, {check:,.1f} s in all{beside}"))
     if report.resumed:
         lines.append(_item("resumed", f"{report.resumed:,} of these shapes had been checked before"))
     lines.append(_item("contract", report.problem.sentence()))

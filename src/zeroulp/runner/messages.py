@@ -27,7 +27,8 @@ class Channel:
 
     def send(self, message: dict[str, Any]) -> None:
         """Send one message. Raises BrokenPipeError if nobody reads any more."""
-        data = memoryview(json.dumps(message).encode() + b"\n")
+        line = json.dumps(message, default=float) + "\n"  # numpy's numbers are none to json
+        data = memoryview(line.encode())
         while data:
             data = data[os.write(self._write, data) :]
 

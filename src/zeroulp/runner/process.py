@@ -243,7 +243,7 @@ class WorkerProcess:
             why = "the system may have run out of memory, unless something else killed it"
             return KernelCrashedError("the kernel's process died of SIGKILL", log=self._log_tail(), why=why)
         if status < 0:
-            what = f"the kernel's process died of {_signal_name(-status)}"
+            what = f"the kernel's process died of {signal_name(-status)}"
         else:
             when = "in the middle of a call" if self.framework else "while the kernel was being loaded"
             what = f"the kernel's process ended with exit status {status} {when}"
@@ -301,7 +301,8 @@ def _resize(descriptor: int, size: int) -> None:
         raise MemoryError(f"operands, output and guards take {size / 2**30:,.1f} GiB: {error}") from error
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
+    """What a signal is called."""
     try:
         return signal.Signals(number).name
     except ValueError:  # real-time signals have no names
