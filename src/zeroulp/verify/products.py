@@ -16,7 +16,7 @@ from zeroulp.judge import Tally, differing
 from zeroulp.reference import expected_of_total, plain_product
 from zeroulp.reference.product import exact_product
 from zeroulp.verify.freivalds import draw_vectors
-from zeroulp.verify.pooled import groups_of, rounded
+from zeroulp.verify.pooled import Groups, groups_of, rounded
 
 if TYPE_CHECKING:
     from zeroulp.verify.fed import Repeated
@@ -48,23 +48,29 @@ class Factor:
 
     def times(self, rows: Share) -> Any:
         """The product with some rows of a, in quanta, in a dtype that holds it; it is right."""
-        product = self._product(rows)
+        product = self.proposed(rows)
+        return product if self.confirms(product, rows) else self.plainly(rows)
+
+    def proposed(self, rows: Share) -> Any:
+        """The same by a fast way, which has yet to be confirmed: a device need not be waited for in between."""
+        if self._single:
+            found = self._of_lone_elements(rows)
+            return self._sums(rows) if found is None else found
+        return self._sums(rows) if self._dtype == "float64" else self._arrays.matmul(self._a(rows), self._b)
+
+    def confirms(self, product: Any, rows: Share) -> bool:
+        """Whether it is the product, by Freivalds' test."""
         exact = self._matrix.sums("a", self._image, rows.index)[0]
-        if self._arrays.equal(self._arrays.times(product, self._vectors), exact):
-            return product
+        return self._arrays.equal(self._arrays.times(product, self._vectors), exact)
+
+    def plainly(self, rows: Share) -> Any:
+        """The same by integer arithmetic on the host."""
         factors = (self._arrays.to_host(factor).astype(np.int64) for factor in (self._a(rows), self._b))
         return self._arrays.from_host(plain_product(*factors).astype(np.float64))
 
     def moduli(self, rows: Share) -> Any:
         """Sums of the moduli of products."""
         return self._arrays.matmul(abs(self._a(rows)), abs(self._b))
-
-    def _product(self, rows: Share) -> Any:
-        """By a fast way, which has yet to be verified."""
-        if self._single:
-            found = self._of_lone_elements(rows)
-            return self._sums(rows) if found is None else found
-        return self._sums(rows) if self._dtype == "float64" else self._arrays.matmul(self._a(rows), self._b)
 
     def _sums(self, rows: Share) -> Any:
         return self._matrix.sums("a", self._arrays.cast(self._b, "float64"), rows.index)[0]
@@ -120,26 +126,34 @@ def _compare_few(matrix: Matrix, tally: Tally, down: Share, across: Share) -> No
 
 def other_than_pooled(matrix: Matrix, pool: Repeated) -> Any:
     """Numbers of the rows whose bits are not those that follow from the distinct columns of b."""
-    m, n, arrays, fed = matrix.problem.m, matrix.problem.n, matrix.arrays, matrix.fed
+    m, n, fed = matrix.problem.m, matrix.problem.n, matrix.fed
     if not matrix.converts or matrix.has_epilogue:
         return np.arange(m)
     if "groups" not in fed.known:
         fed.known["groups"] = groups_of(pool, fed.scales, fed.certificate.quantum_exponent)
     groups = fed.known["groups"]
-    factor, format_ = Factor(matrix, matrix.share(pool.members)), matrix.problem.out_format
+    factor = Factor(matrix, matrix.share(pool.members))
     found = []
     size = max(1, matrix.most // (2 * matrix.problem.k + 2 * n + len(groups.member)))
     for low in range(0, m, size):
         down = matrix.share(np.arange(low, min(low + size, m)))
-        product = _scalable(matrix, factor.times(down))
-
-        def expected(part: Share, some: slice, product: Any = product) -> Any:
-            total = product[some]
-            powers, _ = fed.powers(part.index, slice(0, n), _dtype(total))
-            return rounded(total, groups, powers, arrays, format_)
-
-        found.append(low + _differing(matrix, expected, down, matrix.share(np.arange(n))))
+        product = factor.proposed(down)
+        wrong = _other_groups(matrix, groups, product, down)
+        if not factor.confirms(product, down):
+            wrong = _other_groups(matrix, groups, factor.plainly(down), down)
+        found.append(low + wrong)
     return np.concatenate(found) if found else np.empty(0, np.int64)
+
+
+def _other_groups(matrix: Matrix, groups: Groups, product: Any, down: Share) -> Any:
+    """Which of the rows have other bits than follow from the product with the distinct columns."""
+    everything, total = matrix.share(np.arange(matrix.problem.n)), _scalable(matrix, product)
+
+    def expected(part: Share, some: slice) -> Any:
+        powers, _ = matrix.fed.powers(part.index, everything.index, _dtype(total))
+        return rounded(total[some], groups, powers, matrix.arrays, matrix.problem.out_format)
+
+    return _differing(matrix, expected, down, everything)
 
 
 def _other_rows(matrix: Matrix, product: Any, down: Share, across: Share) -> Any:
