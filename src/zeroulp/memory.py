@@ -9,6 +9,7 @@ result; beside the output they are a pattern, so that a stray write shows in the
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +126,27 @@ def poison_code(format_: Format, *, second: bool = False) -> int:
 def fill(block: Any, region: Region, code: int) -> None:
     """Put *code* on every element of the region, guards and gaps included."""
     arrays_of(block).fill(raw(block, region), code, region.dtype.itemsize)
+
+
+def fill_beside(block: Any, region: Region, code: int) -> None:
+    """The same where all elements are written afterwards: if they lie one after the other, they stay as they are."""
+    size, arrays = region.dtype.itemsize, arrays_of(block)
+    end = region.start + math.prod(region.shape) * size
+    if _gaps(region) or not _is_dense(region):
+        fill(block, region, code)
+        return
+    for piece in (block[region.low : region.start], block[end : region.high]):
+        arrays.fill(piece, code, size)
+
+
+def _is_dense(region: Region) -> bool:
+    """Whether the elements lie one after the other, in any order of the axes."""
+    step = 1
+    for stride, extent in sorted(zip(region.strides, region.shape, strict=True)):
+        if extent != 1 and stride != step:
+            return False
+        step *= extent
+    return step > 0
 
 
 def fill_guarded_output(block: Any, region: Region, poison: int | Array) -> None:

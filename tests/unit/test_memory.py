@@ -107,3 +107,17 @@ def test_outside_sees_every_byte_but_the_arrays_own(layout):
         block[address] ^= 1
         assert memory.is_same_outside(before, block, region) == (address in inside)
         block[address] ^= 1
+
+
+@pytest.mark.parametrize("layouts", ["contiguous", "column", "padded", "padded-column", "offset"])
+@pytest.mark.parametrize("shape", [(3, 4), (1, 4), (3, 1), (1, 1), (0, 4)])
+def test_what_lies_beside_elements_is_filled_as_with_everything(layouts, shape):
+    """Elements are written afterwards, so that both ways come to the same."""
+    operand = Matmul(shape[0], 5, shape[1], a="float16").operands[0]
+    regions, size = memory.arrange([(operand, LAYOUTS[layouts])])
+    blocks = [np.full(size, 77, np.uint8) for _ in range(2)]
+    memory.fill(blocks[0], regions[0], 0x7E11)
+    memory.fill_beside(blocks[1], regions[0], 0x7E11)
+    for block in blocks:
+        memory.view(block, regions[0])[...] = 1
+    assert np.array_equal(memory.raw(blocks[0], regions[0]), memory.raw(blocks[1], regions[0]))

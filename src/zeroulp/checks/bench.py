@@ -208,7 +208,7 @@ class Bench:
         block, arrays = self.runner.block, arrays_of(self.runner.block)
         targets = {}
         for region, operand in zip(operands, self.problem.operands, strict=True):
-            memory.fill(block, region, 0 if plain_guards else memory.poison_code(operand.format))
+            memory.fill_beside(block, region, 0 if plain_guards else memory.poison_code(operand.format))
             if not plain_guards and self.problem.nonfinite != "ieee":
                 memory.fill_gaps(block, region, foreign_number(operand.format))
             whole = memory.view(block, region)
