@@ -1,0 +1,136 @@
+"""A trial of a problem that is given by a reference: what the kernel is fed, and how its result is judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zeroulp.arrays import arrays_of
+from zeroulp.checks.bench import Bench
+from zeroulp.checks.judging import on_host
+from zeroulp.checks.repetition import Differences
+from zeroulp.draw import Seed
+from zeroulp.encoding import bits_of
+from zeroulp.formats import PLAIN
+from zeroulp.judge import judge, same
+from zeroulp.linear import Followed, Recipe, changed, draw, follow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from zeroulp.arrays import Arrays
+    from zeroulp.checks.bench import Observation
+    from zeroulp.encoding import Array
+    from zeroulp.judge import Outcome
+    from zeroulp.memory import Region
+    from zeroulp.plan import Trial
+    from zeroulp.problem import Linear
+    from zeroulp.reference import Expected
+
+_POISONS = (0x5A, 0xA5, 0x03)
+
+
+@dataclass(frozen=True)
+class LinearInputs:
+    """
+    What one trial feeds a kernel.
+
+    Args:
+        problem: The problem.
+        trial: The trial.
+        values: The operands: stored arrays by name.
+        followed: What every correct kernel returns for them.
+    """
+
+    problem: Linear
+    trial: Trial
+    values: Mapping[str, Array]
+    followed: Followed
+
+    @property
+    def expected(self) -> Expected:
+        """The bits of every correct kernel, and where there are such."""
+        return self.followed.expected
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape that is drawn."""
+        return self.values[name].shape
+
+    def fill(self, arrays: Arrays, targets: Mapping[str, Any]) -> None:
+        """Put all operands where they belong; see `zeroulp.checks.inputs.Inputs`."""
+        for name, target in targets.items():
+            arrays.codes(target)[...] = arrays.from_host(bits_of(self.values[name]))
+
+
+def draw_linear(problem: Linear, trial: Trial, seed: int, device: str) -> LinearInputs:
+    """
+    The operands of *trial*, followed through the reference; its certificate is that of this drawing.
+
+    Args:
+        problem: The problem.
+        trial: The trial.
+        seed: The check's seed.
+        device: Where the reference checks itself.
+    """
+    source = Seed(seed, trial.index if trial.based_on is None else trial.based_on)
+    values = draw(problem, Recipe.of(trial.probe, trial.settings), source)
+    if trial.based_on is not None:
+        values = changed(values, trial.changed, Seed(seed, trial.index).stream("change"))
+    followed = follow(problem, values, device)
+    return LinearInputs(problem, replace(trial, certificate=followed.certificate), values, followed)
+
+
+class LinearJudge:
+    """Compares encodings where they are determined; results of one number are seen as one of one element."""
+
+    def outcome(self, inputs: LinearInputs, block: Any, operands: Sequence[Region], codes: Any) -> Outcome:
+        """What every correct kernel returns, compared with what this one did; see `zeroulp.checks.judging.Judge`."""
+        del block, operands
+        format_, expected = inputs.problem.out_format, inputs.expected
+        flat = replace(
+            expected, codes=np.atleast_1d(expected.codes), compared=np.atleast_1d(inputs.followed.compared)
+        )
+        return judge(np.atleast_1d(on_host(codes, format_)), flat, format_)
+
+
+class LinearBench(Bench):
+    """`Bench` for a problem that is given by a reference, run on *device*."""
+
+    problem: Any
+    device = "cpu"
+    _latest: LinearInputs | None = None
+
+    def inputs_of(self, trial: Trial) -> LinearInputs:
+        """The operands of a trial; those of the latest one are kept."""
+        latest = self._latest
+        if latest is None or replace(latest.trial, certificate=trial.certificate, moved=trial.moved) != trial:
+            latest = self._latest = draw_linear(self.problem, trial, self.seed, self.device)
+        return latest
+
+    def _inputs(self, trial: Trial) -> Any:
+        return self.inputs_of(trial)
+
+    def _poison(self, trial: Trial, call: int, only: str) -> Any:
+        if self.problem.out_format in PLAIN:  # no NaN: one pattern after the other
+            byte = 1 - call % 2 if self.problem.out == "bool" else _POISONS[(trial.index + call) % len(_POISONS)]
+            return byte
+        return super()._poison(trial, call, only)
+
+    def _differences(self, codes: Any, seen: Observation) -> Differences:
+        inputs: Any = seen.inputs
+        differ = inputs.followed.compared & different(codes, seen.results[0], self.problem)
+        held = on_host(codes, self.problem.out_format) == seen.poisons[-1]
+        return Differences(int(np.count_nonzero(differ)), bool(np.asarray(held)[differ].all()))
+
+
+def different(one: Any, other: Any, problem: Linear) -> NDArray[np.bool_]:
+    """Where two results are not the same."""
+    if arrays_of(one).equal(one, other):
+        return np.zeros(tuple(one.shape), bool)
+    return ~same(on_host(one, problem.out_format), on_host(other, problem.out_format), problem.out_format)
+
+
