@@ -58,6 +58,8 @@ def headline(report: Report) -> str:
         return report.findings[0].sentence
     if report.verdict is Verdict.BROKEN:
         return f"{report.reasons[0][0].rstrip('.')}. There is no result to judge."
+    if report.tracking is not None and report.tracking.vacuous and report.verdict is Verdict.INCONCLUSIVE:
+        return f"{report.reasons[0][0]}. Nothing wrong was seen in {report.calls} calls, and that says little."
     outputs = report.problem.output.size
     calls = f"{report.calls} call{'s' if report.calls != 1 else ''}"
     if report.verdict is Verdict.INCONCLUSIVE:
