@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zeroulp.arrays import Arrays
-    from zeroulp.checks.bench import Observation
+    from zeroulp.checks.bench import Earlier, Observation
+    from zeroulp.checks.snapshot import Snapshot
     from zeroulp.encoding import Array
     from zeroulp.judge import Outcome
     from zeroulp.memory import Region
@@ -113,6 +114,18 @@ class LinearBench(Bench):
 
     def _inputs(self, trial: Trial) -> Any:
         return self.inputs_of(trial)
+
+    def _feed(self, seen: Observation, operands: list[Region], *, plain_guards: bool) -> list[Snapshot]:
+        """Earlier results that change with their operands are views of these: the kernel may return such."""
+        snapshots = super()._feed(seen, operands, plain_guards=plain_guards)
+        self._kept = [kept for kept in self._kept if self._stands(kept)]
+        if self._earlier is not None and not self._stands(self._earlier):
+            self._earlier = None
+        return snapshots
+
+    def _stands(self, earlier: Earlier) -> bool:
+        now = self.runner.recall(earlier.number, earlier.output).codes
+        return now is not None and bool(arrays_of(now).equal(now, earlier.bits))
 
     def _poison(self, trial: Trial, call: int, only: str) -> Any:
         if self.problem.out_format in PLAIN:  # no NaN: one pattern after the other

@@ -58,6 +58,22 @@ class Fit:
     demoted: str = ""
 
 
+@dataclass(frozen=True)
+class Tried:
+    """
+    A recipe, and what came of a drawing.
+
+    Args:
+        recipe: How it was drawn.
+        followed: What every correct kernel returns.
+        alive: Share of the elements that are compared, and another number in another drawing.
+    """
+
+    recipe: Recipe
+    followed: Followed
+    alive: float
+
+
 @dataclass
 class _Fitter:
     """Recipes tried, and what came of them."""
@@ -65,7 +81,7 @@ class _Fitter:
     problem: Linear
     seed: int
     device: str
-    tried: list[tuple[Recipe, Followed]] = field(default_factory=list)
+    tried: list[Tried] = field(default_factory=list)
     drawings: int = 0
 
     def source(self) -> Seed:
@@ -74,15 +90,22 @@ class _Fitter:
         return Seed(self.seed, _FIRST + self.drawings)
 
     def try_recipe(self, recipe: Recipe) -> Followed:
-        """Follow one drawing."""
+        """Follow one drawing, and see what is another number in the next one."""
         followed = follow(self.problem, draw(self.problem, recipe, self.source()), self.device)
-        self.tried.append((recipe, followed))
+        alive = 0.0
+        if followed.share:
+            program = followed.tracked.program
+            other = program.plain(tensors_of(self.problem, draw(self.problem, recipe, self.source())))[0]
+            values = followed.tracked.outputs[0].values
+            if other.shape == values.shape:
+                alive = float((np.asarray((other != values).cpu()) & followed.compared).mean())
+        self.tried.append(Tried(recipe, followed, alive))
         return followed
 
     @property
     def best(self) -> float:
         """The largest share of the output that a recipe compares."""
-        return max((followed.share for _, followed in self.tried), default=0.0)
+        return max((one.followed.share for one in self.tried), default=0.0)
 
     def try_all(self) -> None:
         """Dense, then sparse where that is too much, then each operand wide; distinct inputs where choices are made."""
@@ -94,7 +117,7 @@ class _Fitter:
                 break
         if self.best < 1:
             self.try_recipe(Recipe("distinct"))
-        density = max(self.tried, key=lambda one: one[1].share)[0].density
+        density = max(self.tried, key=lambda one: (one.alive, one.followed.share)).recipe.density
         for tensor in self.problem.tensors:
             if tensor.number_format is not None:
                 self._widen(tensor.name, density)
@@ -114,16 +137,18 @@ class _Fitter:
             self.tried.pop()
             bits = bits * 2 // 3
 
-    def kept(self) -> list[tuple[Recipe, Followed]]:
-        """Those that compare as much as any, or what no other does."""
-        order = sorted(self.tried, key=lambda one: -one[1].share)
+    def kept(self) -> list[Tried]:
+        """Those that compare as much that varies as any, or what no other does."""
+        order = sorted(self.tried, key=lambda one: (-one.alive, -one.followed.share))
+        most = order[0].alive
         seen: NDArray[np.bool_] | None = None
         found = []
-        for recipe, followed in order:
-            adds = seen is None or bool((followed.compared & ~seen).any())
-            if followed.share and (adds or followed.share >= _GOOD * self.best):
-                found.append((recipe, followed))
-                seen = followed.compared if seen is None else seen | followed.compared
+        for one in order:
+            compared = one.followed.compared
+            adds = seen is None or bool((compared & ~seen).any())
+            if one.followed.share and (adds or (one.alive and one.alive >= _GOOD * most)):
+                found.append(one)
+                seen = compared if seen is None else seen | compared
         return found or order[:1]
 
 
@@ -144,12 +169,11 @@ def fit(problem: Linear, seed: int, device: str = "cpu") -> Fit:
     fitter.try_all()
     kept = fitter.kept()
     live, vacuous = _liveness(fitter, kept)
-    followed = [one for _, one in fitter.tried]
-    union = np.logical_or.reduce([one.compared for _, one in kept])
-    ended = () if union.all() else tuple(_endings(kept[0][1]))
-    leans = sorted({what for one in followed for what in one.tracked.outputs[0].leans})
-    demoted = next((one.demoted for _, one in kept if one.demoted), "")
-    return Fit(fitter.problem, tuple(recipe for recipe, _ in kept), live, vacuous, ended, tuple(leans), demoted)
+    union = np.logical_or.reduce([one.followed.compared for one in kept])
+    ended = () if union.all() else tuple(_endings(kept[0].followed))
+    leans = sorted({what for one in fitter.tried for what in one.followed.tracked.outputs[0].leans})
+    demoted = next((one.followed.demoted for one in kept if one.followed.demoted), "")
+    return Fit(fitter.problem, tuple(one.recipe for one in kept), live, vacuous, ended, tuple(leans), demoted)
 
 
 def _endings(followed: Followed) -> Iterator[str]:
@@ -164,7 +188,7 @@ def _endings(followed: Followed) -> Iterator[str]:
 
 
 def _liveness(
-    fitter: _Fitter, kept: list[tuple[Recipe, Followed]]
+    fitter: _Fitter, kept: list[Tried]
 ) -> tuple[dict[str, float], tuple[tuple[str, str], ...]]:
     """What changes with each operand, and why too little does."""
     from zeroulp import track  # noqa: PLC0415  (with PyTorch, which is there by now)
@@ -173,7 +197,8 @@ def _liveness(
     live: dict[str, float] = {}
     cuts: dict[str, Operation | None] = {}
     share, why = 0.0, ""
-    for recipe, followed in kept:
+    for one in kept:
+        recipe, followed = one.recipe, one.followed
         left = [tensor.name for tensor in problem.tensors if not live.get(tensor.name)]
         if not left or followed.share == 0:
             continue
@@ -184,7 +209,7 @@ def _liveness(
         share, why = max(share, found.share), why or found.vacuous
     if not live:
         return live, ()
-    unread = kept[0][1].tracked.unread
+    unread = kept[0].followed.tracked.unread
     if share < track.live.LEAST_SHARE:
         return live, ((f"vacuous: {why}", _whatever(cuts)),)
     reasons = []
