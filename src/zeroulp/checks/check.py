@@ -6,8 +6,8 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
-from zeroulp.checks.linear_run import LinearRun, linear_plan, prepared, refuse, tracking_of
 from zeroulp.checks.judging import REFERENCES, SMALLEST_WORKSPACE
+from zeroulp.checks.linear_run import LinearRun, linear_plan, prepared, refuse, tracking_of
 from zeroulp.checks.run import Run
 from zeroulp.checks.session import Session
 from zeroulp.draw import check_seed, fresh_seed

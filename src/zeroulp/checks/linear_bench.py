@@ -92,9 +92,7 @@ class LinearJudge:
         """What every correct kernel returns, compared with what this one did; see `zeroulp.checks.judging.Judge`."""
         del block, operands
         format_, expected = inputs.problem.out_format, inputs.expected
-        flat = replace(
-            expected, codes=np.atleast_1d(expected.codes), compared=np.atleast_1d(inputs.followed.compared)
-        )
+        flat = replace(expected, codes=np.atleast_1d(expected.codes), compared=np.atleast_1d(inputs.followed.compared))
         return judge(np.atleast_1d(on_host(codes, format_)), flat, format_)
 
 
@@ -129,8 +127,7 @@ class LinearBench(Bench):
 
     def _poison(self, trial: Trial, call: int, only: str) -> Any:
         if self.problem.out_format in PLAIN:  # no NaN: one pattern after the other
-            byte = 1 - call % 2 if self.problem.out == "bool" else _POISONS[(trial.index + call) % len(_POISONS)]
-            return byte
+            return 1 - call % 2 if self.problem.out == "bool" else _POISONS[(trial.index + call) % len(_POISONS)]
         return super()._poison(trial, call, only)
 
     def _differences(self, codes: Any, seen: Observation) -> Differences:
@@ -145,5 +142,3 @@ def different(one: Any, other: Any, problem: Linear) -> NDArray[np.bool_]:
     if arrays_of(one).equal(one, other):
         return np.zeros(tuple(one.shape), bool)
     return ~same(on_host(one, problem.out_format), on_host(other, problem.out_format), problem.out_format)
-
-

@@ -1,5 +1,5 @@
 """
-What to draw for a problem: so that much of the output is exact, all bits of sums are used, and the outputs depend on it.
+What to draw for a problem: much of the output is to be exact, and to depend on it; all bits of sums are to be used.
 
 A few recipes are followed through the reference on drawings of their own; those that compare most are kept. Then every
 operand is redrawn alone, to see what changes.
@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zeroulp.draw import Seed
-from zeroulp.linear.following import Followed, follow, resolved, tensors_of
+from zeroulp.linear.following import Followed, examined, resolved_by, tensors_of, tracked_on
 from zeroulp.linear.sampling import Recipe, draw
-from zeroulp.track.grades import Operation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zeroulp.problem import Linear
+    from zeroulp.track.grades import Operation
 
 _MAGNITUDES = (15, 3, 1)
 _DENSITIES = (1 / 4, 1 / 16, 1 / 64, 1 / 256)
@@ -47,6 +47,7 @@ class Fit:
         ended: Where exactness ended, and for how many elements: sentences, in the order of the operations.
         leans: What elements lean on beside sums and products.
         demoted: What the reference itself does otherwise, in a sentence; empty if nothing.
+        unchecked: Why the reference could not check itself; empty if it could.
     """
 
     problem: Linear
@@ -56,6 +57,7 @@ class Fit:
     ended: tuple[str, ...] = ()
     leans: tuple[str, ...] = ()
     demoted: str = ""
+    unchecked: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,10 @@ class _Fitter:
 
     def try_recipe(self, recipe: Recipe) -> Followed:
         """Follow one drawing, and see what is another number in the next one."""
-        followed = follow(self.problem, draw(self.problem, recipe, self.source()), self.device)
+        tracked = tracked_on(self.problem, draw(self.problem, recipe, self.source()))
+        if not self.tried:
+            self.problem = resolved_by(self.problem, tracked)
+        followed = examined(self.problem, tracked, self.device)
         alive = 0.0
         if followed.share:
             program = followed.tracked.program
@@ -164,8 +169,7 @@ def fit(problem: Linear, seed: int, device: str = "cpu") -> Fit:
     Raises:
         ProgramError: If the reference cannot be followed: it is random, fails in float64, returns no tensor or several.
     """
-    first = draw(problem, Recipe("dense"), Seed(seed, _FIRST))
-    fitter = _Fitter(resolved(problem, first), seed, device)
+    fitter = _Fitter(problem, seed, device)
     fitter.try_all()
     kept = fitter.kept()
     live, vacuous = _liveness(fitter, kept)
@@ -173,7 +177,9 @@ def fit(problem: Linear, seed: int, device: str = "cpu") -> Fit:
     ended = () if union.all() else tuple(_endings(kept[0].followed))
     leans = sorted({what for one in fitter.tried for what in one.followed.tracked.outputs[0].leans})
     demoted = next((one.followed.demoted for one in kept if one.followed.demoted), "")
-    return Fit(fitter.problem, tuple(one.recipe for one in kept), live, vacuous, ended, tuple(leans), demoted)
+    unchecked = next((one.followed.unchecked for one in kept if one.followed.unchecked), "")
+    recipes = tuple(one.recipe for one in kept)
+    return Fit(fitter.problem, recipes, live, vacuous, ended, tuple(leans), demoted, unchecked)
 
 
 def _endings(followed: Followed) -> Iterator[str]:
@@ -187,9 +193,7 @@ def _endings(followed: Followed) -> Iterator[str]:
             yield f"{ending.sentence()} ({min(share, 1):.1%} of its elements)"
 
 
-def _liveness(
-    fitter: _Fitter, kept: list[Tried]
-) -> tuple[dict[str, float], tuple[tuple[str, str], ...]]:
+def _liveness(fitter: _Fitter, kept: list[Tried]) -> tuple[dict[str, float], tuple[tuple[str, str], ...]]:
     """What changes with each operand, and why too little does."""
     from zeroulp import track  # noqa: PLC0415  (with PyTorch, which is there by now)
 
@@ -216,7 +220,7 @@ def _liveness(
     for name, changes in live.items():
         if changes == 0:
             cut = cuts[name]
-            where = f"what it changes vanishes in operation {cut.number}, {cut.name}" if cut else "no operation shows it"
+            where = f"what it changes vanishes in operation {cut.number}, {cut.name}" if cut else "nothing shows it"
             where = "no operation of the reference reads it" if name in unread else where
             reasons.append((f"vacuous: operand {name} never matters: {where}", "leave it out, or mend the reference"))
     return live, tuple(reasons)
@@ -224,7 +228,8 @@ def _liveness(
 
 def _redrawn(fitter: _Fitter, recipe: Recipe, followed: Followed, names: list[str]) -> dict[str, list[object]]:
     """Other drawings of operands, as far as they can be drawn otherwise."""
-    problem, found = fitter.problem, {name: [] for name in names}  # type: dict[str, list[object]]
+    problem = fitter.problem
+    found: dict[str, list[object]] = {name: [] for name in names}
     for _ in range(_REDRAWN * _AGAIN):
         drawn = tensors_of(problem, draw(problem, recipe, fitter.source()))
         for name in names:
