@@ -31,7 +31,7 @@ _TRIES = 4  # of one recipe, with ever smaller numbers
 _FIRST = 1 << 32  # numbers of drawings that are no trials
 _REDRAWN = 2  # how often each operand is drawn anew
 _AGAIN = 4  # drawings among which one that differs is looked for
-_GOOD = 0.99  # of the largest share that a recipe reaches
+_GOOD = 0.5  # of the largest share that a recipe reaches: what changes from drawing to drawing is a sample
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Fit:
     unchecked: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tried:
     """
     A recipe, and what came of a drawing.
@@ -172,7 +172,7 @@ def fit(problem: Linear, seed: int, device: str = "cpu") -> Fit:
     fitter = _Fitter(problem, seed, device)
     fitter.try_all()
     kept = fitter.kept()
-    live, vacuous = _liveness(fitter, kept)
+    live, vacuous = _liveness(fitter, kept)  # which may keep more
     union = np.logical_or.reduce([one.followed.compared for one in kept])
     ended = () if union.all() else tuple(_endings(kept[0].followed))
     leans = sorted({what for one in fitter.tried for what in one.followed.tracked.outputs[0].leans})
@@ -194,20 +194,22 @@ def _endings(followed: Followed) -> Iterator[str]:
 
 
 def _liveness(fitter: _Fitter, kept: list[Tried]) -> tuple[dict[str, float], tuple[tuple[str, str], ...]]:
-    """What changes with each operand, and why too little does."""
+    """What changes with each operand, and why too little does; a recipe that alone shows an operand is kept too."""
     from zeroulp import track  # noqa: PLC0415  (with PyTorch, which is there by now)
 
     problem = fitter.problem
     live: dict[str, float] = {}
     cuts: dict[str, Operation | None] = {}
     share, why = 0.0, ""
-    for one in kept:
+    for one in [*kept, *(one for one in fitter.tried if one not in kept)]:
         recipe, followed = one.recipe, one.followed
         left = [tensor.name for tensor in problem.tensors if not live.get(tensor.name)]
         if not left or followed.share == 0:
             continue
         redrawn = _redrawn(fitter, recipe, followed, left)
         found = track.liveness(followed.tracked, redrawn)
+        if one not in kept and any(row.live for row in found.operands):
+            kept.append(one)
         for row in found.operands:
             live[row.name], cuts[row.name] = max(row.share, live.get(row.name, 0.0)), row.cut
         share, why = max(share, found.share), why or found.vacuous
