@@ -128,3 +128,18 @@ def test_a_view_of_an_operand_may_be_returned():
         report = check(kernel, problem, seed=1)
         assert report.findings == ()
         assert report.coverage == 1
+
+
+@pytest.mark.parametrize("passing", [False, True], ids=["returns", "writes"])
+def test_large_outputs_are_no_findings(passing, monkeypatch):
+    monkeypatch.setattr("zeroulp.memory.COPIED_BYTES", 100)
+
+    def kernel(x, *out):
+        found = np.cumsum(x, 1)
+        if not out:
+            return found
+        out[0][...] = found
+
+    report = check(kernel, SCAN, seed=1, destination_passing=passing)
+    assert report.verdict.value == "CORRECT"
+    assert report.calls > 8

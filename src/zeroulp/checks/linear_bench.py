@@ -16,6 +16,7 @@ from zeroulp.encoding import bits_of
 from zeroulp.formats import PLAIN
 from zeroulp.judge import judge, same
 from zeroulp.linear import Followed, Recipe, changed, draw, follow
+from zeroulp.memory import is_copied
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -120,6 +121,11 @@ class LinearBench(Bench):
         if self._earlier is not None and not self._stands(self._earlier):
             self._earlier = None
         return snapshots
+
+    def _look_at_earlier(self, trial: Trial, seen: Observation, codes: Any, output: Region) -> None:
+        """Nothing of a large output that the kernel writes to: it has one place, which this call has written to."""
+        if not self.writes or is_copied(self.problem.output):
+            super()._look_at_earlier(trial, seen, codes, output)
 
     def _stands(self, earlier: Earlier) -> bool:
         now = self.runner.recall(earlier.number, earlier.output).codes
