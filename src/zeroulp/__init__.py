@@ -15,7 +15,7 @@ from zeroulp.errors import KernelError, KernelIncorrectError, UsageError, Zeroul
 from zeroulp.exactness import Certificate, Family, Lattice, certify
 from zeroulp.formats import Format, format_named
 from zeroulp.plan import Plan, make_plan
-from zeroulp.problem import Contract, Matmul
+from zeroulp.problem import Contract, Linear, Matmul, Tensor
 from zeroulp.report import (
     Finding,
     GridReport,
@@ -45,10 +45,12 @@ __all__ = [
     "KernelIncorrect",
     "KernelIncorrectError",
     "Lattice",
+    "Linear",
     "Matmul",
     "Plan",
     "Report",
     "ShapesReport",
+    "Tensor",
     "UsageError",
     "Verdict",
     "ZeroulpError",

@@ -58,7 +58,8 @@ class Certificate:
     Args:
         holds: Whether every correct kernel must return the same bits (or lie within the bound).
         theorem: ``"any-order"``: no step rounds; ``"round-once"``: only the last one does;
-            ``"bounded"``: any may, and the result lies between two given numbers.
+            ``"bounded"``: any may, and the result lies between two given numbers; ``"tracked"``:
+            what is compared was found exact, operation by operation (see `zeroulp.track`).
         declared: Whether it leans on the accumulator that the contract declares.
         clause: What the contract says of sums, as far as it leans on that.
         precision: Significand bits p that every partial sum keeps by that clause.
@@ -98,6 +99,8 @@ class Certificate:
             bound = f"{self.roundings:,} roundings to {self.precision} bits ({self.clause})"
             far = f"within {self.relative_error:.1e} of the sum of |terms|"
             return f"no equal bits, but a range: {bound} keep every order {far}, then one rounding"
+        if self.theorem == "tracked":
+            return self._tracked()
         quantum = f"quantum {power(self.quantum_exponent)}"
         if self.masked:
             head = f"only sums of |terms| <= N = {self.budget:,} are compared"
@@ -106,6 +109,13 @@ class Certificate:
         if self.theorem == "any-order":
             return f"{head} ({self.precision} bits), {quantum}: any order, any accumulator the contract allows"
         return f"{head} ({self.precision} bits, {self.clause}), {quantum}: any order, then one rounding"
+
+    def _tracked(self) -> str:
+        left_out = "; what is not exact is not compared" if self.masked else ""
+        return (
+            f"followed through the reference, sums of |terms| reach {self.largest_sum:,} quanta, and "
+            f"{self.precision} bits hold them ({self.clause}): any order, any split{left_out}"
+        )
 
 
 def budget(problem: Matmul, *, declared: bool) -> tuple[int, int, str]:

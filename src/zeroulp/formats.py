@@ -172,7 +172,13 @@ TABLE: tuple[Format, ...] = (
     Format("int32", 0, 31, 0, _NONE, is_integer=True, aliases=("i32", "s32")),
 )
 
-BY_NAME = {format_.name: format_ for format_ in TABLE}
+PLAIN: tuple[Format, ...] = (
+    Format("int64", 0, 63, 0, _NONE, is_integer=True),
+    Format("bool", 0, 1, 0, _NONE, is_signed=False, is_integer=True),
+)
+"""What indices and truth values are stored in: no formats to compute in."""
+
+BY_NAME = {format_.name: format_ for format_ in (*TABLE, *PLAIN)}
 _BY_ALIAS = {alias: format_ for format_ in TABLE for alias in (format_.name, *format_.aliases)}
 
 

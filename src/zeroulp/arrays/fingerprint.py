@@ -66,6 +66,8 @@ def _step(entry: int) -> int:
 
 def _pieces(array: Any) -> Iterator[Any]:
     """Parts of an array, consecutive in row-major order, cut by its shape alone."""
+    if not array.ndim:
+        array = array.reshape(1)
     if not len(array):
         return
     entry = math.prod(array.shape[1:]) * array.dtype.itemsize

@@ -19,8 +19,8 @@ from zeroulp import encoding, memory
 from zeroulp.arrays import arrays_of
 from zeroulp.checks.excerpt import Excerpt
 from zeroulp.checks.inputs import Inputs, digest, draw_inputs
-from zeroulp.checks.poison import foreign_number, poison_of
-from zeroulp.checks.repetition import differences
+from zeroulp.checks.poison import foreign_number, guard_code, poison_of
+from zeroulp.checks.repetition import Differences, differences
 from zeroulp.checks.snapshot import Snapshot
 from zeroulp.judge import Differs, Matched, Outcome
 from zeroulp.problem import LAYOUTS
@@ -163,8 +163,12 @@ class Bench:
             judged: Whether the first result is compared with what it should be.
         """
         with self.runner.guarded():
-            seen = Observation(draw_inputs(self.problem, trial, self.seed), judged=judged)
+            seen = Observation(self._inputs(trial), judged=judged)
             return self._observe(trial, seen, calls, plain_guards=plain_guards, poison=poison, patient=patient)
+
+    def _inputs(self, trial: Trial) -> Any:
+        """What the kernel is fed."""
+        return draw_inputs(self.problem, trial, self.seed)
 
     def _observe(
         self, trial: Trial, seen: Observation, calls: int | None, *, plain_guards: bool, poison: str, patient: bool
@@ -208,7 +212,7 @@ class Bench:
         block, arrays = self.runner.block, arrays_of(self.runner.block)
         targets = {}
         for region, operand in zip(operands, self.problem.operands, strict=True):
-            memory.fill_beside(block, region, 0 if plain_guards else memory.poison_code(operand.format))
+            memory.fill_beside(block, region, 0 if plain_guards else guard_code(operand.format))
             if not plain_guards and self.problem.nonfinite != "ieee":
                 memory.fill_gaps(block, region, foreign_number(operand.format))
             whole = memory.view(block, region)
@@ -225,7 +229,7 @@ class Bench:
             now = self.runner.recall(kept.number, kept.output)
             if now.codes is None or not arrays_of(now.codes).equal(now.codes, kept.bits):
                 first = kept.trial.index
-                sentence = "matmul changes the result of an earlier call when it is called again."
+                sentence = f"{self.problem.title} changes the result of an earlier call when it is called again."
                 return [Finding("aliased-output", sentence, first, tuple(trials[trials.index(first) :]))]
         return []
 
@@ -327,10 +331,14 @@ class Bench:
             return
         if trial.certificate.theorem == "bounded":
             return  # bits are not determined
-        differ = differences(codes, seen.results[0], seen)
+        differ = self._differences(codes, seen)
         if not differ.count:
             return
         self._find_unsteady(seen, trial, differ.count, self.problem.output.size, written=not differ.are_poison)
+
+    def _differences(self, codes: Any, seen: Observation) -> Differences:
+        """Where a later result differs from the first one."""
+        return differences(codes, seen.results[0], seen)
 
     def _find_unsteady(self, seen: Observation, trial: Trial, count: int, elements: int, *, written: bool) -> None:
         share = f"{count:,} of {elements:,} outputs"
@@ -373,9 +381,9 @@ class Bench:
         now = self.runner.recall(self.calls, output).codes
         return None if now is None or arrays_of(now).equal(now, returned.codes) else now
 
-    @staticmethod
-    def _find(seen: Observation, trial: Trial, kind: str, sentence: str, replay: tuple[int, ...] = ()) -> None:
-        seen.findings.append(Finding(kind, f"matmul {sentence}.", trial.index, replay or trial.needs))
+    def _find(self, seen: Observation, trial: Trial, kind: str, sentence: str, replay: tuple[int, ...] = ()) -> None:
+        sentence = f"{self.problem.title} {sentence}."
+        seen.findings.append(Finding(kind, sentence, trial.index, replay or trial.needs))
 
 
 def _kinds(seen: Observation) -> set[str]:

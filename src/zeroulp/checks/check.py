@@ -7,16 +7,19 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.checks.judging import REFERENCES, SMALLEST_WORKSPACE
+from zeroulp.checks.linear_run import LinearRun, linear_plan, prepared, refuse, tracking_of
 from zeroulp.checks.run import Run
 from zeroulp.checks.session import Session
 from zeroulp.draw import check_seed, fresh_seed
 from zeroulp.errors import KernelIncorrectError, UnknownNameError, UsageError
 from zeroulp.plan import calls_for, make_plan
-from zeroulp.problem import Matmul
+from zeroulp.problem import Linear, Matmul
 from zeroulp.report import Report, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from zeroulp.problem import Problem
 
 
 Progress = "Callable[[int, int, str], None]"
@@ -24,7 +27,7 @@ Progress = "Callable[[int, int, str], None]"
 
 def check(
     kernel: Callable[..., Any] | str | Session,
-    problem: Matmul,
+    problem: Problem,
     *,
     escape_probability: float | None = None,
     trials: int | None = None,
@@ -50,7 +53,8 @@ def check(
         kernel: A function ``kernel(a, b) -> out`` on arrays of one framework, or a target such
             as ``"file.py:function"`` or ``"library.so:symbol"``; or an open `Session` with one,
             which says how it is called and where it runs, in place of the arguments from *framework* on.
-        problem: What it should compute, and the contract it keeps.
+        problem: What it should compute, and the contract it keeps: a `Matmul`, or a `Linear` that a reference says;
+            with that one *escape_probability*, *probes*, *p_zero* and *workspace_bytes* are left out.
         escape_probability: Bound on the chance that a wrong kernel passes. Given, it gets as many
             calls as it takes, up to 1,000, and a kernel that does nothing wrong is INCONCLUSIVE
             where it cannot be reached. Default: 1e-9, or what about 34 calls reach.
@@ -89,8 +93,9 @@ def check(
         >>> report.verdict.value
         'CORRECT'
     """
-    if not isinstance(problem, Matmul):
-        raise UsageError(f"the problem is a {type(problem).__name__}", do="pass zeroulp.Matmul(m=..., n=..., k=...)")
+    if not isinstance(problem, (Matmul, Linear)):
+        do = "pass zeroulp.Matmul(m=..., n=..., k=...), or zeroulp.Linear(reference, operands)"
+        raise UsageError(f"the problem is a {type(problem).__name__}", do=do)
     started = time.perf_counter()
     if isinstance(kernel, Session):
         session = kernel
@@ -105,6 +110,17 @@ def check(
             deadline_seconds=deadline_seconds,
         )
     chosen = fresh_seed() if seed is None else check_seed(seed)
+    if isinstance(problem, Linear):
+        others = {"escape_probability": escape_probability, "probes": probes, "p_zero": p_zero}
+        refuse({**others, "workspace_bytes": workspace_bytes}, (*others, "workspace_bytes"))
+        problem, fitted = prepared(problem, chosen, session.spec)
+        plan = linear_plan(fitted, trials=trials, repeat=repeat, race_rate=race_rate)
+        if race_rate is not None:
+            repeat = calls_for(race_rate, plan.wished)
+        asked = {"p_zero": None, "trials": trials, "probes": None, "repeat": repeat}
+        linear = LinearRun(plan, session.spec, chosen, asked, started, progress, tracking=tracking_of(fitted))
+        with contextlib.nullcontext() if session is kernel else session:
+            return linear.judge_all(session)
     plan = make_plan(
         problem,
         escape_probability=escape_probability,
@@ -140,7 +156,7 @@ def _judging(reference: str, workspace_bytes: int | None) -> dict[str, Any]:
     return options | {"workspace_bytes": workspace_bytes}
 
 
-def assert_correct(kernel: Callable[..., Any] | str, problem: Matmul, **options: Any) -> Report:
+def assert_correct(kernel: Callable[..., Any] | str, problem: Problem, **options: Any) -> Report:
     """
     `check`, for tests.
 

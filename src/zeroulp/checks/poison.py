@@ -14,6 +14,7 @@ import numpy as np
 
 from zeroulp import encoding, memory
 from zeroulp.arrays import arrays_of
+from zeroulp.formats import PLAIN
 
 if TYPE_CHECKING:
     from zeroulp.formats import Format
@@ -50,6 +51,11 @@ def plausible_number(problem: Matmul, trial: Trial) -> int:
         if value and np.isfinite(value):
             return int(codes[0])
     return memory.poison_code(format_)
+
+
+def guard_code(format_: Format) -> int:
+    """What lies beside an input: NaN; beside indices and truth values 0, with which a stray read breaks nothing."""
+    return 0 if format_ in PLAIN else memory.poison_code(format_)
 
 
 def foreign_number(format_: Format) -> int:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from dataclasses import fields as fields_of
 from dataclasses import replace as with_changes
 from typing import TYPE_CHECKING, Any
 
+from zeroulp.checks.linear_run import LinearRun
+from zeroulp.checks.problem_file import with_reference
 from zeroulp.checks.run import Run
 from zeroulp.checks.session import Session
 from zeroulp.checks.target import target_of
@@ -13,7 +16,7 @@ from zeroulp.errors import ReportFileError
 from zeroulp.exactness import certify
 from zeroulp.plan import Plan, Trial, escape_probability_of
 from zeroulp.probes import family_of
-from zeroulp.problem import LAYOUTS
+from zeroulp.problem import LAYOUTS, Linear
 from zeroulp.report import Report, Verdict
 from zeroulp.version import __version__
 
@@ -60,14 +63,26 @@ def replay(
         target = kernel if isinstance(kernel, str) else target_of(kernel)
         spec = with_changes(report.kernel, target=target, framework=None)
 
+    problem = with_reference(report.problem) if isinstance(report.problem, Linear) else report.problem
+
+    given: Any = problem
+
     def run(indices: tuple[int, ...]) -> Report:
         started = time.perf_counter()
-        trials = tuple(_trial(report.problem, record) for record in report.trials if record.index in indices)
-        escape = escape_probability_of(report.problem, trials)
-        whole = all(record.share_compared == 1 for record in report.trials if record.certificate.theorem != "bounded")
-        unmet = report.reasons if whole and report.verdict is Verdict.INCONCLUSIVE else ()
-        plan = Plan(report.problem, trials, report.skipped, escape, report.wished, unmet)
-        again = Run(plan, spec, report.seed, report.options, started, progress)
+        records = [record for record in report.trials if record.index in indices]
+        again: Run
+        if isinstance(problem, Linear):
+            plan = Plan(given, tuple(_linear_trial(problem, record) for record in records), (), 1.0, report.wished)
+            if report.tracking is not None:
+                plan = with_changes(plan, unmet=report.tracking.vacuous)
+            again = LinearRun(plan, spec, report.seed, report.options, started, progress, tracking=report.tracking)
+        else:
+            trials = tuple(_trial(problem, record) for record in records)
+            escape = escape_probability_of(problem, trials)
+            whole = all(r.share_compared == 1 for r in report.trials if r.certificate.theorem != "bounded")
+            unmet = report.reasons if whole and report.verdict is Verdict.INCONCLUSIVE else ()
+            plan = Plan(problem, trials, report.skipped, escape, report.wished, unmet)
+            again = Run(plan, spec, report.seed, report.options, started, progress)
         with Session(
             kernel if callable(kernel) else spec.target,
             framework=spec.framework,
@@ -97,11 +112,7 @@ def _trial(problem: Matmul, record: TrialRecord) -> Trial:
         raise ReportFileError(f"trial {record.index} of the report is damaged", do="write it again with --json")
     certificate = certify(problem, family, declared=record.certificate.declared)
     if certificate != record.certificate or not certificate.holds:
-        raise ReportFileError(
-            f"the certificate of trial {record.index} does not follow from its settings",
-            why="the report was changed, or another version wrote it",
-            do=f"replay it with zeroulp of that version; this one is {__version__}",
-        )
+        raise _unlike(record)
     if record.based_on is not None and record.changed not in ("a", "b"):
         raise ReportFileError(f"trial {record.index} of the report is damaged", do="write it again with --json")
     return Trial(
@@ -117,6 +128,23 @@ def _trial(problem: Matmul, record: TrialRecord) -> Trial:
     )
 
 
+def _unlike(record: TrialRecord) -> ReportFileError:
+    return ReportFileError(
+        f"the certificate of trial {record.index} does not follow from its settings",
+        why="the report was changed, or another version wrote it",
+        do=f"replay it with zeroulp of that version; this one is {__version__}",
+    )
+
+
+def _linear_trial(problem: Linear, record: TrialRecord) -> Trial:
+    """The same for a problem that is given by a reference: the certificate comes with the drawing, and is compared."""
+    names = [operand.name for operand in problem.operands]
+    if record.based_on is not None and record.changed not in names:
+        raise ReportFileError(f"trial {record.index} of the report is damaged", do="write it again with --json")
+    fields = {f.name: getattr(record, f.name) for f in fields_of(Trial)}
+    return Trial(**{**fields, "calls": max(record.calls, 1)})
+
+
 def _known(layouts: dict[str, str]) -> bool:
     return all(layout in LAYOUTS for layout in layouts.values())
 
@@ -127,6 +155,10 @@ def _same_bits(report: Report, again: Report) -> None:
         return
     for record in again.trials:
         original = report.trial(record.index)
+        if original is not None and isinstance(report.problem, Linear):
+            same = with_changes(original.certificate, masked=record.certificate.masked) == record.certificate
+            if not same:
+                raise _unlike(record)
         if original is not None and original.digest != record.digest:
             raise ReportFileError(
                 f"trial {record.index} was drawn with other bits than the report says",

@@ -17,7 +17,7 @@ from zeroulp.errors import AuditFailedError, KernelError, KernelRaisedError
 from zeroulp.judge import Differs
 from zeroulp.kernels.load import is_library
 from zeroulp.memory import is_copied
-from zeroulp.report import Finding, Report, TrialRecord, Verdict
+from zeroulp.report import Finding, Report, Tracking, TrialRecord, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from zeroulp.checks.session import Session
     from zeroulp.kernels import KernelSpec
     from zeroulp.plan import Plan, Trial
+    from zeroulp.runner import Runner
 
 
-_NEEDS_NO_NAME = {"aliased-output", "late-result"}  # the wrong values are a consequence
+NEEDS_NO_NAME = {"aliased-output", "late-result"}  # the wrong values are a consequence
 _OTHER_DEVICE = "check the same seed on another device, or with the kernel's arrays on the CPU"
 _SPOILS_MEMORY = {"out-of-bounds-write"}
 
@@ -50,6 +51,7 @@ class Run:
     compared: NDArray[np.bool_] | bool = False
     special_values: dict[str, str] = field(default_factory=dict)
     audit: Audit | None = None
+    tracking: Tracking | None = None
 
     def judge_all(self, session: Session) -> Report:
         """Run the trials, say what came of it. A kernel that broke, or may have spoiled memory, is loaded anew."""
@@ -65,11 +67,7 @@ class Run:
         except BaseException:
             session.discard()
             raise
-        self.audit = Audit([trial.index for trial in plan.trials])
-        reference = self.options.get("reference", REFERENCES[0])
-        judge = Judge(self.options.get("workspace_bytes"), reference, self.audit)
-        kind = Bench if is_copied(plan.problem.output) else LargeBench
-        bench = kind(plan.problem, runner, self.seed, judge, writes=self._writes)
+        bench = self._bench(runner)
         is_spoiled = False
         try:
             self._trials(bench)
@@ -91,6 +89,15 @@ class Run:
             session.discard()
         return report
 
+    def _bench(self, runner: Runner) -> Any:
+        """What trials are run on."""
+        plan = self.plan
+        self.audit = Audit([trial.index for trial in plan.trials])
+        reference = self.options.get("reference", REFERENCES[0])
+        judge = Judge(self.options.get("workspace_bytes"), reference, self.audit)
+        kind = Bench if is_copied(plan.problem.output) else LargeBench
+        return kind(plan.problem, runner, self.seed, judge, writes=self._writes)
+
     @property
     def _writes(self) -> bool:
         return self.spec.destination_passing or is_library(self.spec.target)
@@ -104,7 +111,7 @@ class Run:
             self._record(trial, seen)
             self.special_values |= look_at_special(self.plan.problem, trial, seen)
             self.findings += seen.findings
-            if isinstance(seen.outcome, Differs) and not {f.kind for f in seen.findings} & _NEEDS_NO_NAME:
+            if isinstance(seen.outcome, Differs) and not {f.kind for f in seen.findings} & NEEDS_NO_NAME:
                 self._name(bench, trial, seen, before)
             else:
                 self.findings = [name_repetition(bench, trial, finding) for finding in self.findings]
@@ -170,6 +177,9 @@ class Run:
             return Verdict.INCORRECT
         return Verdict.CORRECT if self.coverage == 1 and not self.plan.unmet else Verdict.INCONCLUSIVE
 
+    def _why_inconclusive(self) -> tuple[tuple[str, str], ...]:
+        return _why_inconclusive(self.plan, self.records, self.coverage)
+
     def _broken(self, error: KernelError, isolation: str, bench: Bench | None) -> Report:
         reasons = ((error.what, " ".join(filter(None, [error.why, error.do]))),)
         return self._report(Verdict.BROKEN, bench=bench, isolation=isolation, reasons=reasons, log=error.log)
@@ -185,7 +195,7 @@ class Run:
     ) -> Report:
         plan = self.plan
         if verdict is Verdict.INCONCLUSIVE and not reasons:
-            reasons = _why_inconclusive(plan, self.records, self.coverage)
+            reasons = self._why_inconclusive()
         versions: dict[str, str] = {}
         if bench is not None and verdict is not Verdict.BROKEN:
             try:
@@ -203,6 +213,7 @@ class Run:
             coverage=self.coverage,
             special_values=self.special_values,
             audited=self.audit.audited if self.audit else None,
+            tracking=self.tracking,
             calls=bench.calls if bench else 0,
             escape_probability=plan.escape_probability if verdict is Verdict.CORRECT else 1.0,
             wished=plan.wished,

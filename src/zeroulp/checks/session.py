@@ -10,6 +10,7 @@ from zeroulp.errors import UsageError
 from zeroulp.kernels import load, wrap
 from zeroulp.kernels.load import is_library
 from zeroulp.kernels.torch_device import available_on
+from zeroulp.problem import Linear
 from zeroulp.runner import InProcess, Runner, WorkerProcess, start_worker
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from zeroulp.kernels import Kernel
-    from zeroulp.problem import Matmul
+    from zeroulp.problem import Problem
 
 
 _OPTIONS = ("framework", "device", "signature", "destination_passing", "isolation", "deadline_seconds")
@@ -79,7 +80,7 @@ class Session:
     ) -> None:
         self.discard()
 
-    def runner(self, problem: Matmul, size_bytes: int, workspace: int | None = None) -> Runner:
+    def runner(self, problem: Problem, size_bytes: int, workspace: int | None = None) -> Runner:
         """
         Where the kernel runs on *problem*; runners given out before are used no more.
 
@@ -93,6 +94,8 @@ class Session:
             KernelError: If loading it broke.
             MemoryError: If there is not so much memory.
         """
+        if isinstance(problem, Linear):
+            problem = problem.bare()
         needed = footprint.footprint_of(
             problem, size_bytes, writes=self.writes, isolation=self.isolation, workspace=workspace
         )
@@ -129,7 +132,7 @@ class Session:
         if worker is not None:
             worker.close()
 
-    def _runner_in_worker(self, problem: Matmul, size_bytes: int) -> Runner:
+    def _runner_in_worker(self, problem: Problem, size_bytes: int) -> Runner:
         if self._worker is not None:
             self._worker.turn_to(problem, size_bytes)
             return self._worker

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import traceback
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.checks.judging import REFERENCES
-from zeroulp.errors import UsageError, ZeroulpError
+from zeroulp.checks.problem_file import load_problem
+from zeroulp.errors import UsageError
 from zeroulp.problem import LAYOUTS, Matmul
 from zeroulp.problem.contract import CLAUSES
 from zeroulp.shapes import SHAPES
@@ -39,7 +37,9 @@ def add_problem_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--bias", metavar="FORMAT", help="format of a bias of shape (n,), a further operand")
     names = [*LAYOUTS, "any"]
     group.add_argument("--layouts", metavar="LAYOUT", help=f"memory layout: {', '.join(names)} (default: contiguous)")
-    group.add_argument("--problem", metavar="FILE.py", help="a Python file that defines `problem` instead")
+    group.add_argument(
+        "--problem", metavar="FILE.py[:NAME]", help="a Python file that defines it, as `problem` or NAME"
+    )
     contract = parser.add_argument_group("the contract")
     for clause, words in CLAUSES.items():
         contract.add_argument(f"--{clause.replace('_', '-')}", metavar="|".join(words), help=f"clause {clause}")
@@ -108,9 +108,11 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
 
 
-def problem_from(arguments: argparse.Namespace, sizes: Sizes | None = None) -> Matmul:
+def problem_from(arguments: argparse.Namespace, sizes: Sizes | None = None, *, linear: bool = False) -> Any:
     """
     The problem that the options describe; its sizes are *sizes* where these are given.
+
+    A `Matmul`; or, from a file and if *linear* says so, a `Linear`.
 
     Raises:
         UsageError: If sizes or formats are missing, or contradict each other.
@@ -120,8 +122,13 @@ def problem_from(arguments: argparse.Namespace, sizes: Sizes | None = None) -> M
         if given:
             names = ", ".join(sorted(given))
             raise UsageError(f"--problem and also {names}", do="say it in the file, or leave --problem out")
-        problem = problem_from_file(arguments.problem)
-        return problem if sizes is None else problem.replace(**sizes._asdict())
+        problem = load_problem(arguments.problem)
+        if isinstance(problem, Matmul):
+            return problem if sizes is None else problem.replace(**sizes._asdict())
+        if linear and sizes is None:
+            return problem
+        do = "run `zeroulp check` on it, without other shapes"
+        raise UsageError(f"{arguments.problem} is given by a reference, and this is for matmul alone", do=do)
     if sizes is not None:
         both = [f"-{name}" for name in ("m", "n", "k") if name in given]
         if both:
@@ -143,38 +150,3 @@ def _fields() -> tuple[str, ...]:
         *CLAUSES,
         *("accumulator_precision", "saturate"),
     )
-
-
-def _import_error(path: str, error: BaseException) -> UsageError:
-    """Why a problem file cannot be imported, and at which of its lines."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
-    where = f"{path}:{error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else 1}"
-    if isinstance(error, ZeroulpError):
-        where = f"{where}, {error.where}" if error.where else where
-        return UsageError(f"{path} cannot be imported: {error.what}", where=where, why=error.why, do=error.do)
-    what = f"{path} cannot be imported: {type(error).__name__}: {error}"
-    return UsageError(what, where=where, do="mend the file; python runs it as it stands")
-
-
-def problem_from_file(path: str) -> Matmul:
-    """The value called ``problem`` in a Python file."""
-    file = Path(path)
-    if not file.is_file():
-        raise UsageError(f"no file {path}", where=f"looked in {Path.cwd()}", do="correct the path after --problem")
-    spec = importlib.util.spec_from_file_location("zeroulp_problem", file)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{path} is no Python file", do="name it problem.py")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # SystemExit too: its status is not a verdict
-        raise _import_error(path, error) from error
-    problem: Any = getattr(module, "problem", None)
-    if not isinstance(problem, Matmul):
-        what = f"{path} defines no `problem`"
-        if problem is not None:
-            what = f"`problem` in {path} is a {type(problem).__name__}, not a zeroulp.Matmul"
-        raise UsageError(what, do="write there: problem = zeroulp.Matmul(m=..., n=..., k=..., a=...)")
-    return problem

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     shapes = grid.shapes_from(arguments)
     if shapes is not None:
         return grid.run(arguments, shapes, _options(arguments))
-    problem = shared.problem_from(arguments)
+    problem = shared.problem_from(arguments, linear=not arguments.shapes)
     if arguments.json and arguments.json != "-":
         check_writable(arguments.json)
     if arguments.keep_going and not arguments.shapes:

@@ -101,6 +101,8 @@ def whereabouts(outcome: Differs, shape: tuple[int, ...], *, sampled: bool = Fal
         return "in every output"
     if outcome.differing == 1:
         return f"in out[{', '.join(map(str, outcome.first))}] only"
+    if len(shape) < 2:
+        return f"in {outcome.differing:,} of {outcome.elements:,} outputs"
     (m, n), (top, left), (bottom, right) = shape[-2:], outcome.low[-2:], outcome.high[-2:]
     if top == bottom and m > 1:
         return f"in row {top} only"

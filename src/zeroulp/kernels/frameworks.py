@@ -50,7 +50,7 @@ class Framework:
 
 
 def _numpy_back(result: Any) -> Array | None:
-    return np.asarray(result) if isinstance(result, np.ndarray) else None
+    return np.asarray(result) if isinstance(result, (np.ndarray, np.generic)) else None
 
 
 def _torch_to(array: Array) -> Any:

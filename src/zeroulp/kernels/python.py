@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zeroulp.encoding import Array
     from zeroulp.kernels.device import Device
     from zeroulp.kernels.frameworks import Framework
-    from zeroulp.problem import Matmul
+    from zeroulp.problem import Problem
 
 
 _LONGEST_MESSAGE = 300  # characters
@@ -40,7 +40,7 @@ class PythonKernel:
         self,
         function: Callable[..., Any],
         framework: Framework,
-        problem: Matmul,
+        problem: Problem,
         *,
         destination_passing: bool,
         device: str = "cpu",
@@ -48,12 +48,13 @@ class PythonKernel:
         self._function = function
         self._framework = framework
         self._destination_passing = destination_passing
-        self._keywords = {name: getattr(problem, name) for name in ("alpha", "beta") if name in _parameters(function)}
+        self._keywords = {name: value for name, value in problem.constants.items() if name in _parameters(function)}
+        self._order = problem.order
         self.framework = framework.name
         self._device_name = device
         self._device: Device | None = None
 
-    def for_problem(self, problem: Matmul) -> PythonKernel:
+    def for_problem(self, problem: Problem) -> PythonKernel:
         """The same function for another problem."""
         passing = self._destination_passing
         return PythonKernel(
@@ -69,7 +70,7 @@ class PythonKernel:
     def __call__(self, operands: Sequence[Any], out: Any) -> Any:
         """Call it; see `zeroulp.kernels.spec.Kernel`."""
         arguments = [*operands, out] if self._destination_passing and out is not None else list(operands)
-        hint = f"a kernel of this problem is called with {len(arguments)} arrays, in the order a, b, c, bias, out"
+        hint = f"a kernel of this problem is called with {len(arguments)} arrays, in the order {self._order}"
         if self._device is None:
             arguments = [self._framework.to(array) for array in arguments]
         active = self._device.active() if self._device else nullcontext()

@@ -35,8 +35,8 @@ class Layout:
 
     def strides(self, shape: Shape) -> Shape:
         """Strides in elements of an array of this *shape*."""
-        if len(shape) == 1:
-            return (0,) if self.broadcast else (1,)
+        if len(shape) < 2:
+            return (0 if self.broadcast else 1,) * len(shape)
         rows, columns = shape[-2:]
         if self.order == "row":
             leading = max(columns, 1) + self.padding

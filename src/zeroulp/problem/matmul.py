@@ -7,7 +7,7 @@ import math
 import operator
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from zeroulp.errors import ProblemError
 from zeroulp.formats import Format, format_named
@@ -174,6 +174,17 @@ class Matmul:
                     why="its rows would be one and the same memory",
                     do="choose a layout without stride 0 for out",
                 )
+
+    title: ClassVar[str] = "matmul"
+    """What a sentence about a kernel begins with."""
+
+    order: ClassVar[str] = "a, b, c, bias, out"
+    """In which a kernel gets what there is of these."""
+
+    @property
+    def constants(self) -> dict[str, float]:
+        """What a kernel gets by keyword if it has parameters of these names."""
+        return {"alpha": self.alpha, "beta": self.beta}
 
     @cached_property
     def contract(self) -> Contract:

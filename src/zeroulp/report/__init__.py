@@ -10,7 +10,7 @@ from zeroulp.report.codec import SCHEMA_VERSION, from_json, to_json
 from zeroulp.report.grid import GridReport
 from zeroulp.report.grid_text import render_grid_text
 from zeroulp.report.journal import grid_from_jsonl, holds_grid, shape_from_jsonl
-from zeroulp.report.model import Audited, Finding, Report, TrialRecord, Verdict
+from zeroulp.report.model import Audited, Finding, Report, Tracking, TrialRecord, Verdict
 from zeroulp.report.shapes import ShapesReport, holds_shapes, shapes_from_json, shapes_to_json
 from zeroulp.report.shapes_text import render_shapes_text
 from zeroulp.report.text import render_text
@@ -22,6 +22,7 @@ __all__ = [
     "GridReport",
     "Report",
     "ShapesReport",
+    "Tracking",
     "TrialRecord",
     "Verdict",
     "from_json",

@@ -16,14 +16,17 @@ from zeroulp.errors import ReportFileError, UsageError
 from zeroulp.exactness import Certificate
 from zeroulp.judge import Differs, Matched, Outcome, Value
 from zeroulp.kernels import KernelSpec
+from zeroulp.linear import Recipe
 from zeroulp.probes import probe_named
-from zeroulp.problem import Matmul, layout_named
-from zeroulp.report.model import Audited, Finding, Report, TrialRecord, Verdict
+from zeroulp.problem import Matmul, layout_named, problem_from_dict
+from zeroulp.report.model import Audited, Finding, Report, Tracking, TrialRecord, Verdict
 from zeroulp.unmet import Skipped
 from zeroulp.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from zeroulp.problem import Problem
 
 SCHEMA_VERSION = 1
 
@@ -49,6 +52,7 @@ def to_dict(report: Report) -> dict[str, Any]:
         "coverage": report.coverage,
         "special_values": report.special_values,
         "audited": None if report.audited is None else asdict(report.audited),
+        **({} if report.tracking is None else {"tracking": _tracking_to_dict(report.tracking)}),
         "calls": report.calls,
         "escape_probability": report.escape_probability,
         "wished_escape_probability": report.wished,
@@ -61,6 +65,11 @@ def to_dict(report: Report) -> dict[str, Any]:
         "environment": report.environment,
         "options": report.options,
     }
+
+
+def _tracking_to_dict(tracking: Tracking) -> dict[str, Any]:
+    vacuous = [{"reason": reason, "remedy": remedy} for reason, remedy in tracking.vacuous]
+    return {**vars(tracking), "vacuous": vacuous, "ended": list(tracking.ended), "leans": list(tracking.leans)}
 
 
 def _finding_to_dict(finding: Finding) -> dict[str, Any]:
@@ -182,7 +191,7 @@ def _words(data: Any) -> dict[str, str]:
 
 def _from_dict(data: dict[str, Any]) -> Report:
     verdict = _part(data, "verdict", Verdict)
-    problem = _part(data, "problem", Matmul.from_dict)
+    problem = _part(data, "problem", problem_from_dict)
     return Report(
         verdict=verdict,
         problem=problem,
@@ -194,6 +203,7 @@ def _from_dict(data: dict[str, Any]) -> Report:
         coverage=_part(data, "coverage", _NUMBER),
         special_values=_read("special_values", data.get("special_values", {}), _words),
         audited=_read("audited", data.get("audited"), _audited),
+        tracking=_read("tracking", data.get("tracking"), _tracking),
         calls=_part(data, "calls", _WHOLE),
         escape_probability=_part(data, "escape_probability", _NUMBER),
         wished=_part(data, "wished_escape_probability", _NUMBER),
@@ -212,6 +222,19 @@ def _audited(data: dict[str, Any] | None) -> Audited | None:
     return Audited(_part(data, "outputs", _WHOLE), _part(data, "trials", _every(_WHOLE)))
 
 
+def _tracking(data: dict[str, Any] | None) -> Tracking | None:
+    if data is None:
+        return None
+    return Tracking(
+        live=_part(data, "live", lambda shares: {_TEXT(name): _NUMBER(share) for name, share in shares.items()}),
+        vacuous=_part(data, "vacuous", _every(lambda item: (_TEXT(item["reason"]), _TEXT(item["remedy"])))),
+        ended=_part(data, "ended", _every(_TEXT)),
+        leans=_part(data, "leans", _every(_TEXT)),
+        demoted=_part(data, "demoted", _TEXT),
+        unchecked=_part(data, "unchecked", _TEXT),
+    )
+
+
 def _finding(data: dict[str, Any]) -> Finding:
     return Finding(
         kind=_part(data, "kind", _TEXT),
@@ -222,17 +245,20 @@ def _finding(data: dict[str, Any]) -> Finding:
     )
 
 
-def _trial(data: dict[str, Any], problem: Matmul) -> TrialRecord:
-    probe = _part(data, "probe", probe_named)
+def _trial(data: dict[str, Any], problem: Problem) -> TrialRecord:
+    is_matmul = isinstance(problem, Matmul)
+    name = _part(data, "probe", (lambda text: probe_named(text).name) if is_matmul else _TEXT)
 
     def settings(value: Any) -> dict[str, Any]:
-        for use in (probe.family, probe.detection):  # whatever they need is there
+        if not isinstance(problem, Matmul):
+            return dict(Recipe.of(name, _MAPPING(value)).settings)
+        for use in (probe_named(name).family, probe_named(name).detection):  # whatever they need is there
             use(problem, _MAPPING(value))
         return dict(value)
 
     return TrialRecord(
         index=_part(data, "index", _WHOLE),
-        probe=probe.name,
+        probe=name,
         settings=_part(data, "settings", settings),
         layouts=_part(data, "layouts", lambda value: _layouts(value, problem)),
         based_on=_part(data, "based_on", lambda value: None if value is None else _WHOLE(value)),
@@ -246,7 +272,7 @@ def _trial(data: dict[str, Any], problem: Matmul) -> TrialRecord:
     )
 
 
-def _layouts(data: dict[str, str], problem: Matmul) -> dict[str, str]:
+def _layouts(data: dict[str, str], problem: Problem) -> dict[str, str]:
     for operand in (*problem.operands, problem.output):
         _part(data, operand.name, layout_named)
     return {name: layout_named(layout).name for name, layout in data.items()}

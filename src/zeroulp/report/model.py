@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from zeroulp.exactness import Certificate
     from zeroulp.judge import Outcome
     from zeroulp.kernels import KernelSpec
-    from zeroulp.problem import Matmul
     from zeroulp.unmet import Skipped
 
 FINDING_KINDS = (
@@ -115,6 +114,28 @@ class Audited:
 
 
 @dataclass(frozen=True)
+class Tracking:
+    """
+    What is known of a problem's reference.
+
+    Args:
+        live: For each operand that was redrawn the share of the exact outputs that changed with it.
+        vacuous: Why equal bits say nothing: (reason, remedy) pairs; empty if they do say something.
+        ended: Where exactness ended, operation by operation.
+        leans: What exactness leans on beside sums and products (``"division"``).
+        demoted: What the reference itself does otherwise, where that was asked, so that it is not compared.
+        unchecked: Why it could not be asked.
+    """
+
+    live: dict[str, float] = field(default_factory=dict)
+    vacuous: tuple[tuple[str, str], ...] = ()
+    ended: tuple[str, ...] = ()
+    leans: tuple[str, ...] = ()
+    demoted: str = ""
+    unchecked: str = ""
+
+
+@dataclass(frozen=True)
 class Report:
     """
     All of a check.
@@ -133,6 +154,7 @@ class Report:
             ``"largest"`` finite number or, from output to output, ``"mixed"``. ``"subnormal operands"``
             and ``"subnormal results"``: ``"kept"``, ``"zero"`` or ``"mixed"``.
         audited: What was looked at on the host, where a device judged; else None.
+        tracking: What is known of the reference, where the problem is given by one; else None.
         calls: How often the kernel was called.
         escape_probability: Bound on the chance that a bilinear fault of one output passed; 1.0
             where none is claimed.
@@ -146,7 +168,7 @@ class Report:
     """
 
     verdict: Verdict
-    problem: Matmul
+    problem: Any
     kernel: KernelSpec
     seed: int
     findings: tuple[Finding, ...] = ()
@@ -155,6 +177,7 @@ class Report:
     coverage: float = 0.0
     special_values: dict[str, str] = field(default_factory=dict)
     audited: Audited | None = None
+    tracking: Tracking | None = None
     calls: int = 0
     escape_probability: float = 1.0
     wished: float = 1e-9

@@ -43,6 +43,7 @@ def render_text(report: Report, *, again: str = "zeroulp.replay(report)") -> str
         lines += [_item("contract", report.problem.sentence())]
         lines += [_item("special values", special_text(report))] if report.special_values else []
         lines += _not_checked(report)
+        lines += _tracking(report)
         lines += _audited(report)
         lines += _times(report)
     lines += [_item("seed", f"0x{report.seed:016x}")]
@@ -57,6 +58,8 @@ def headline(report: Report) -> str:
         return report.findings[0].sentence
     if report.verdict is Verdict.BROKEN:
         return f"{report.reasons[0][0].rstrip('.')}. There is no result to judge."
+    if report.tracking is not None and report.tracking.vacuous and report.verdict is Verdict.INCONCLUSIVE:
+        return f"{report.reasons[0][0]}. Nothing wrong was seen in {report.calls} calls, and that says little."
     outputs = report.problem.output.size
     calls = f"{report.calls} call{'s' if report.calls != 1 else ''}"
     if report.verdict is Verdict.INCONCLUSIVE:
@@ -73,7 +76,11 @@ def headline(report: Report) -> str:
 
 def _assurance(report: Report) -> list[str]:
     """What the verdict means, and what it does not."""
-    if report.problem.output.size == 0 or report.problem.k == 0:
+    if report.problem.output.size == 0:
+        return []
+    if report.tracking is not None:
+        return ["  Every correct kernel returns these bits, whatever it sums in which order; no bound is claimed.", ""]
+    if report.problem.k == 0:
         return []
     bounded = next((trial for trial in report.trials if trial.certificate.theorem == "bounded"), None)
     ordinary = []
@@ -154,10 +161,24 @@ def _not_checked(report: Report) -> list[str]:
         return []
     lines = [_item("not checked", f"{skipped.label}: {skipped.reason}") for skipped in report.skipped]
     tried = {trial.probe for trial in report.trials} | {skipped.probe for skipped in report.skipped}
-    if report.verdict is Verdict.CORRECT and "specials" not in tried:
+    if report.verdict is Verdict.CORRECT and report.tracking is not None:
+        lines.append(_item("not checked", "NaN, infinities, overflow, subnormals, other memory layouts"))
+    elif report.verdict is Verdict.CORRECT and "specials" not in tried:
         what = "NaN, infinities, overflow, subnormals"
         lines.append(_item("not checked", f"{what}: the probe specials was not asked for"))
     return lines
+
+
+def _tracking(report: Report) -> list[str]:
+    """What is known of the reference."""
+    tracking = report.tracking
+    if tracking is None:
+        return []
+    live = ", ".join(f"{name} {_percent(share)}" for name, share in tracking.live.items())
+    lines = [_item("depends on", f"{live} of the exact outputs")] if live else []
+    lines += [_item("exactness ends", sentence) for sentence in tracking.ended[:3]]
+    lines += [_item("leans on", ", ".join(tracking.leans))] if tracking.leans else []
+    return lines + [_item("self-check", text) for text in (tracking.demoted, tracking.unchecked) if text]
 
 
 def _audited(report: Report) -> list[str]:

@@ -16,7 +16,7 @@ from zeroulp.arrays import arrays_of
 from zeroulp.errors import KernelError, UsageError, ZeroulpError
 from zeroulp.kernels import KernelSpec, load
 from zeroulp.memory import Region
-from zeroulp.problem import Matmul
+from zeroulp.problem import problem_from_dict
 from zeroulp.runner.base import Executor, map_memory
 from zeroulp.runner.messages import Channel, call_from_data
 
@@ -33,7 +33,7 @@ def main(argv: list[str] | None = None) -> int:
     answer: dict[str, Any]
     try:
         first = channel.receive()
-        kernel = load(KernelSpec.from_dict(first["kernel"]), Matmul.from_dict(first["problem"]))
+        kernel = load(KernelSpec.from_dict(first["kernel"]), problem_from_dict(first["problem"]))
         executor = Executor(kernel, shared, first["shared"])
     except ZeroulpError as error:
         channel.send(_failure(error))
@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> int:
             return 0
         try:
             if message["do"] == "turn":
-                kernel = kernel.for_problem(Matmul.from_dict(message["problem"]))
+                kernel = kernel.for_problem(problem_from_dict(message["problem"]))
                 executor = place = None  # with what they hold on a device
                 answer = {}
             elif message["do"] == "share":

@@ -1,0 +1,163 @@
+"""A check of a kernel that is given by a reference: its plan, its trials, its verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from zeroulp.checks.linear_bench import LinearBench, LinearJudge
+from zeroulp.checks.linear_naming import name_linear
+from zeroulp.checks.run import NEEDS_NO_NAME, Run
+from zeroulp.errors import UsageError
+from zeroulp.exactness import Certificate
+from zeroulp.judge import Differs
+from zeroulp.linear import fit
+from zeroulp.plan import Plan, Trial, calls_for
+from zeroulp.report import Tracking
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zeroulp.checks.bench import Observation
+    from zeroulp.kernels import KernelSpec
+    from zeroulp.linear import Fit
+    from zeroulp.problem import Linear
+    from zeroulp.runner import Runner
+
+_FEWEST = 8  # trials, unless somebody says how many
+_MOVED_EVERY, _FIRST_MOVED = 6, 3  # those whose inputs lie at other addresses
+_CHANGED = (1, 5)  # those that change a few elements of the one before
+_OPEN = Certificate(
+    holds=True, theorem="tracked", declared=True, clause="", precision=1, budget=2, largest_sum=0, quantum_exponent=0
+)
+"""Stands in a plan for the certificate that comes with the drawing."""
+
+WISHED = 1e-9
+_DIVIDES = "what comes after a division is not compared: a kernel may divide term by term, and differ"
+
+
+@dataclass
+class LinearRun(Run):
+    """A check in progress."""
+
+    demoted: list[str] = field(default_factory=list)
+
+    def _bench(self, runner: Runner) -> LinearBench:
+        judge: Any = LinearJudge()
+        problem: Any = self.plan.problem
+        bench = LinearBench(problem, runner, self.seed, judge, writes=self._writes)
+        bench.device = self.spec.device
+        return bench
+
+    def _trials(self, bench: Any) -> None:
+        before: Observation | None = None
+        trials = self.plan.trials
+        for done, planned in enumerate(trials):
+            if self.progress is not None:
+                self.progress(done, len(trials), planned.probe)
+            inputs = bench.inputs_of(planned)
+            trial = inputs.trial
+            if inputs.followed.demoted:
+                self.demoted.append(inputs.followed.demoted)
+            seen = bench.observe(trial, patient=True)
+            self._record(trial, seen)
+            self.findings += seen.findings
+            if isinstance(seen.outcome, Differs) and not {f.kind for f in seen.findings} & NEEDS_NO_NAME:
+                named = name_linear(bench, trial, seen, before)
+                self.findings = [named, *(f for f in self.findings if f.kind != named.kind)]
+            if self.findings:
+                break
+            before = seen
+        else:
+            self.findings += bench.look_at_kept([record.index for record in self.records])
+        if self.progress is not None:
+            self.progress(len(trials), len(trials), "done")
+
+    def _why_inconclusive(self) -> tuple[tuple[str, str], ...]:
+        reasons, tracking = list(self.plan.unmet), self.tracking
+        if tracking is None or self.coverage == 1:
+            return tuple(reasons)
+        share = (
+            f"{1 - self.coverage:.2%} of the outputs were never compared" if self.coverage else "nothing is compared"
+        )
+        problem: Any = self.plan.problem
+        reasons += [(f"{share}: exactness ends at {sentence}", _help(sentence)) for sentence in tracking.ended[:1]]
+        if "division" in tracking.leans and problem.division == "any":
+            reasons.append((f"{share}: {_DIVIDES}", "division='last', if kernels divide where the reference does"))
+        for demoted in list(dict.fromkeys(filter(None, [*self.demoted, tracking.demoted])))[:1]:
+            help_ = "a reference that sums the same products directly; the kernel is not blamed"
+            reasons.append((f"{share}: {demoted}", help_))
+        return tuple(reasons) or ((share, "more trials"),)
+
+
+def _help(sentence: str) -> str:
+    if "not in the table" in sentence:
+        return "return what comes before that operation, or add a rule for it with zeroulp.track.register"
+    return "return what comes before that operation, or choose smaller shapes, so that sums have fewer terms"
+
+
+def prepared(problem: Linear, seed: int, spec: KernelSpec) -> tuple[Linear, Fit]:
+    """The problem with its output known, and what to draw for it. Raises UsageError if there is nothing to follow."""
+    if problem.reference is None:
+        raise UsageError("the problem has no reference", why="it was read from a report", do="load it from its file")
+    fitted = fit(problem, seed, spec.device)
+    return fitted.problem, fitted
+
+
+def tracking_of(fitted: Fit) -> Tracking:
+    """What a report says of the reference."""
+    return Tracking(**{part.name: getattr(fitted, part.name) for part in fields(Tracking)})
+
+
+def linear_plan(
+    fitted: Fit, *, trials: int | None = None, repeat: int | None = None, race_rate: float | None = None
+) -> Plan:
+    """
+    The trials: every recipe in turn, some with the operands of the one before but for a few elements.
+
+    Args:
+        fitted: What to draw.
+        trials: So many of each recipe; default: eight in all, or two of each.
+        repeat: Further calls of the first trial of each recipe; default 1.
+        race_rate: Instead: so many that a race of this rate shows.
+    """
+    for name, value, least in (("trials", trials, 1), ("repeat", repeat, 0)):
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+            raise UsageError(f"{name}={value!r}", do=f"pass a whole number, {least} or more")
+    if repeat is not None and race_rate is not None:
+        raise UsageError("repeat and also race_rate", do="leave out one of them")
+    again = calls_for(race_rate, WISHED) if race_rate is not None else 1 if repeat is None else repeat
+    problem, recipes = fitted.problem, fitted.recipes
+    count = max(_FEWEST, 2 * len(recipes)) if trials is None else trials * len(recipes)
+    names = [tensor.name for tensor in problem.tensors if fitted.live.get(tensor.name, 1)]
+    layouts = {operand.name: "contiguous" for operand in (*problem.operands, problem.output)}
+    found: list[Trial] = []
+    met: set[str] = set()
+    turn = 0
+    for index in range(count):
+        if index in _CHANGED and names and trials is None:
+            base = found[-1]
+            name = names[_CHANGED.index(index) % len(names)]
+            found.append(Trial(index, base.probe, base.settings, _OPEN, layouts, 1, base.index, name))
+            continue
+        recipe = recipes[turn % len(recipes)]
+        turn += 1
+        settings = recipe.settings
+        calls = 1 if str(settings) in met else 1 + again
+        met.add(str(settings))
+        moved = index % _MOVED_EVERY == _FIRST_MOVED and trials is None
+        found.append(Trial(index, recipe.name, settings, _OPEN, layouts, calls, moved=moved))
+    unmet = fitted.vacuous
+    any_problem: Any = problem
+    return Plan(any_problem, tuple(found), (), 1.0, WISHED, unmet)
+
+
+def refuse(options: dict[str, Any], words: Sequence[str]) -> None:
+    """Raise UsageError if something was asked for that a problem given by a reference does not have."""
+    for name in words:
+        if options.get(name) is not None:
+            raise UsageError(
+                f"{name} for a problem that is given by a reference",
+                why="its inputs follow from the reference, and no bound is claimed",
+                do=f"leave {name} out",
+            )

@@ -1,0 +1,210 @@
+"""
+A drawing followed through the reference: the bits that every correct kernel returns, and where there are such.
+
+Compared is an element that is algebraic, or an exact value that is rounded once, if the self-check agrees: the
+reference itself, in the formats of the contract on the kernel's device, returns these bits. Elements that lean on a
+division are compared if the contract says where kernels divide, subnormal ones never.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zeroulp import encoding, track
+from zeroulp.errors import ProgramError
+from zeroulp.exactness import Certificate
+from zeroulp.formats import BY_NAME
+from zeroulp.kernels.frameworks import framework_named
+from zeroulp.reference import Expected
+from zeroulp.track.grades import Grade
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from zeroulp.encoding import Array
+    from zeroulp.formats import Format
+    from zeroulp.problem import Linear
+    from zeroulp.track import Output, Tracked
+
+
+@dataclass(frozen=True)
+class Followed:
+    """
+    What came of one drawing.
+
+    Args:
+        tracked: What the tracker found.
+        expected: Encodings, and which of them are compared.
+        certificate: Why.
+        demoted: What the reference itself does otherwise; empty if nothing.
+        unchecked: Why it could not be asked; empty if it was.
+    """
+
+    tracked: Tracked
+    expected: Expected
+    certificate: Certificate
+    demoted: str = ""
+    unchecked: str = ""
+
+    @property
+    def compared(self) -> NDArray[np.bool_]:
+        """Which elements are compared."""
+        assert self.expected.compared is not None, "there is a mask"
+        return self.expected.compared
+
+    @property
+    def share(self) -> float:
+        """Share of the elements that are compared."""
+        return float(self.compared.mean()) if self.compared.size else 1.0
+
+
+def tensors_of(problem: Linear, values: Mapping[str, Array]) -> dict[str, Any]:
+    """Operands as PyTorch's tensors, which share their memory."""
+    to = framework_named("torch").to
+    return {tensor.name: to(values[tensor.name]) for tensor in problem.tensors}
+
+
+def tracked_on(problem: Linear, values: Mapping[str, Array]) -> Tracked:
+    """
+    The reference tracked on these operands.
+
+    Raises:
+        ProgramError: If it cannot be followed, or returns more than one tensor.
+    """
+    assert problem.reference is not None, "a check has one"
+    tracked = track.track(
+        problem.reference,
+        tensors_of(problem, values),
+        storage=problem.storage,
+        accumulate=problem.accumulate,
+        accumulator_bits=problem.accumulator_precision,
+        refactored=problem.refactored,
+    )
+    if len(tracked.outputs) != 1:
+        raise ProgramError(
+            f"the reference returns {len(tracked.outputs)} tensors",
+            why="kernels with one output are checked, and others not yet",
+            do="check one output at a time: return that one, and wrap the kernel likewise",
+        )
+    return tracked
+
+
+def resolved(problem: Linear, values: Mapping[str, Array]) -> Linear:
+    """The problem with its output as the reference returns it. Raises ProgramError if that contradicts what is said."""
+    return resolved_by(problem, tracked_on(problem, values))
+
+
+def resolved_by(problem: Linear, tracked: Tracked) -> Linear:
+    """The same by a drawing that has been tracked."""
+    output = tracked.outputs[0]
+    found, shape = _format_of(output).name, tuple(output.values.shape)
+    for what, said, is_ in (("format", problem.out, found), ("shape", problem.shape, shape)):
+        if said and said != is_:
+            raise ProgramError(
+                f"the reference returns the {what} {is_}, and the output is said to have {said}",
+                do=f"leave it out, or let the reference return that {what}",
+            )
+    return problem.replace(out=found, shape=shape)
+
+
+def follow(problem: Linear, values: Mapping[str, Array], device: str = "cpu") -> Followed:
+    """
+    What every correct kernel returns for these operands.
+
+    Args:
+        problem: With its output known.
+        values: Stored arrays by name.
+        device: Where the reference checks itself.
+
+    Raises:
+        ProgramError: If the reference cannot be followed, or returns another shape than before.
+    """
+    return examined(problem, tracked_on(problem, values), device)
+
+
+def examined(problem: Linear, tracked: Tracked, device: str) -> Followed:
+    """The same for a drawing that has been tracked."""
+    output = tracked.outputs[0]
+    if tuple(output.values.shape) != problem.shape or _format_of(output).name != problem.out:
+        raise ProgramError(
+            f"the reference returns {tuple(output.values.shape)} of {_format_of(output)}, and {problem.shape} of "
+            f"{problem.out} on other operands",
+            why="a kernel is told beforehand where its result goes",
+            do="return a tensor of one shape, what is not used filled with zeros",
+        )
+    check = track.self_check(tracked, device=device)
+    demoted = ""
+    if not check.unsupported and any(one.algebraic or one.rounded_once for one in check.outputs):
+        demoted = _disagreement(check.outputs[0], device)
+        tracked = check.demote(tracked)
+    compared = _compared(problem, tracked.outputs[0])
+    codes = _codes(tracked.outputs[0], problem.out_format)
+    expected = Expected(codes, (), compared, None, _is_rounded(tracked.outputs[0], compared))
+    unchecked = f"the reference could not be run on {device}: {check.unsupported}" if check.unsupported else ""
+    return Followed(tracked, expected, _certificate(problem, tracked, compared), demoted, unchecked)
+
+
+def _compared(problem: Linear, output: Output) -> NDArray[np.bool_]:
+    grade = np.asarray(output.grade.cpu().numpy())
+    compared = grade == int(Grade.ALGEBRAIC)
+    if output.leans and problem.division == "any":
+        return np.zeros_like(compared)
+    if not output.leans:
+        compared |= grade == int(Grade.ROUNDED_ONCE)
+    if output.format is not None:
+        moduli = np.abs(np.asarray(output.values.cpu().numpy()))
+        compared &= (moduli == 0) | ~(moduli < problem.out_format.min_normal)
+    return np.asarray(compared)
+
+
+def _is_rounded(output: Output, compared: NDArray[np.bool_]) -> bool:
+    grade = np.asarray(output.grade.cpu().numpy())
+    return bool((compared & (grade == int(Grade.ROUNDED_ONCE))).any())
+
+
+def _format_of(output: Output) -> Format:
+    if output.format is not None:
+        return output.format
+    name = str(output.values.dtype).rpartition(".")[2]
+    if name not in BY_NAME:
+        raise ProgramError(f"the reference returns a tensor of {name}", do="return float32, float16, bfloat16 or int64")
+    return BY_NAME[name]
+
+
+def _codes(output: Output, format_: Format) -> Array:
+    values = np.ascontiguousarray(output.values.cpu().numpy()).reshape(tuple(output.values.shape))
+    if output.format is None:
+        return encoding.bits_of(values)
+    return encoding.round_values(values, format_)
+
+
+def _certificate(problem: Linear, tracked: Tracked, compared: NDArray[np.bool_]) -> Certificate:
+    output, arithmetic = tracked.outputs[0], tracked.program.arithmetic
+    bits = arithmetic.sum_bits(output.format or arithmetic.storage)
+    clause = "sums as precise as their result" if problem.accumulate == "any" else f"sums in {problem.accumulate}"
+    return Certificate(
+        holds=True,
+        theorem="tracked",
+        declared=problem.accumulate != "any",
+        clause=clause,
+        precision=bits,
+        budget=2**bits,
+        largest_sum=round(2**tracked.bits) if tracked.bits else 0,
+        quantum_exponent=output.quantum_exponent or 0,
+        masked=not bool(compared.all()),
+    )
+
+
+def _disagreement(check: track.OutputCheck, device: str) -> str:
+    """What the reference itself does otherwise, in a sentence."""
+    count = check.algebraic + check.rounded_once
+    text = f"the reference itself, run on {device}, returns something else in {count:,} elements"
+    if check.first is None:
+        return text
+    place, value, found = check.first
+    return f"{text}: out[{', '.join(map(str, place))}] is {found:g}, exactly it is {value:g}"

@@ -1,0 +1,1 @@
+"""Kernels that are given by a reference."""
