@@ -1,0 +1,188 @@
+"""Problems of a checkout of KernelBench, made small: a reference, what it takes, and how it was shrunk."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import random
+import re
+import sys
+import time
+import types
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from zeroulp.problem import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+CAPS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 256)
+"""Whole numbers at the top of a module are halved until they are no larger; the first that works and the next ones."""
+
+CHEAP = 0.004
+"""Seconds of a plain float64 run above which shapes grow no further."""
+
+
+@dataclass(frozen=True)
+class Shrunk:
+    """
+    A problem ready to be tracked.
+
+    Args:
+        reference: Function of all operands.
+        operands: Inputs, then the parameters of the module.
+        cap: Numbers at the top of the module are no larger; 0: as they are.
+        seconds: Of a plain float64 run.
+    """
+
+    reference: Callable[..., Any]
+    operands: tuple[Tensor, ...]
+    cap: int
+    seconds: float
+
+
+def problems(checkout: Path, levels: list[int]) -> list[tuple[int, int, Path]]:
+    """Level, number and file of every problem, in order."""
+    found = []
+    for level in levels:
+        folder = next(f for f in (checkout / "KernelBench" / f"level{level}", checkout / f"level{level}") if f.is_dir())
+        for path in folder.glob("*.py"):
+            number = re.match(r"\d+", path.name)
+            if number:
+                found.append((level, int(number.group()), path))
+    return sorted(found)
+
+
+def load(path: Path, storage: str) -> Shrunk:
+    """
+    A problem, at the largest of the small shapes that are cheap.
+
+    Raises:
+        Exception: Whatever the problem raises, where it runs at no shape.
+    """
+    source, best, failure = path.read_text(), None, None
+    for cap in (*CAPS, 0):
+        if cap == 0 and best is not None:
+            break
+        try:
+            made = _built(source, str(path), cap, storage)
+        except Exception as error:  # noqa: BLE001  (any way in which a shape does not fit)
+            failure = error
+            continue
+        if best is not None and made.seconds > 20 * CHEAP:
+            break
+        best = made
+        if made.seconds > CHEAP:
+            break
+    if best is None:
+        raise failure or RuntimeError("it runs at no shape")
+    return best
+
+
+def _built(source: str, name: str, cap: int, storage: str) -> Shrunk:
+    module = types.ModuleType("kernelbench_problem")
+    with _quietly(), _meanwhile(module):
+        exec(compile(_shrink(source, cap), name, "exec"), module.__dict__)  # noqa: S102
+        torch.manual_seed(0)
+        random.seed(0)
+        model = module.Model(*module.get_init_inputs()).train()
+        inputs = list(module.get_inputs())
+    for part in model.modules():
+        if type(part).__name__.startswith("Dropout"):
+            part.eval()
+    operands, constants = _operands(inputs, storage)
+    parameters = dict(model.named_parameters())
+    named = {name: Tensor(name, tuple(p.shape), storage, "weight") for name, p in parameters.items() if p.numel()}
+    model.double()
+    buffers = dict(model.named_buffers())
+    count, names = len(operands), list(named)
+
+    def reference(*given: Any) -> Any:
+        arguments, taken = [], iter(given[:count])
+        for place in range(len(inputs)):
+            arguments.append(constants[place] if place in constants else next(taken))
+        state = dict(zip(names, given[count:], strict=True))
+        state.update({name: buffer.clone() for name, buffer in buffers.items()})
+        return torch.func.functional_call(model, state, tuple(arguments))
+
+    plain = [x.double() if torch.is_tensor(x) and x.is_floating_point() else x for x in inputs]
+    with torch.no_grad():
+        start = time.perf_counter()
+        model(*plain)
+        seconds = time.perf_counter() - start
+    return Shrunk(reference, (*operands, *named.values()), cap, seconds)
+
+
+def _operands(inputs: list[Any], storage: str) -> tuple[list[Tensor], dict[int, Any]]:
+    """Descriptions of the inputs that are tensors or floating numbers, and the others by their places."""
+    operands, constants = [], {}
+    for place, value in enumerate(inputs):
+        name = f"input{place}"
+        if isinstance(value, float):
+            operands.append(Tensor(name, (), storage, "scalar"))
+        elif not torch.is_tensor(value):
+            constants[place] = value
+        elif value.dtype == torch.bool:
+            operands.append(Tensor(name, tuple(value.shape), role="mask"))
+        elif value.is_floating_point():
+            operands.append(Tensor(name, tuple(value.shape), storage))
+        else:
+            below = int(value.max()) + 1 if value.numel() else 1
+            operands.append(Tensor(name, tuple(value.shape), "int64", "index", below=below))
+    return operands, constants
+
+
+def _shrink(source: str, cap: int) -> ast.Module:
+    """The module with smaller numbers at its top."""
+    tree = ast.parse(source)
+    if cap:
+        for node in tree.body:
+            if isinstance(node, ast.Assign):
+                node.value = _Smaller(cap).visit(node.value)
+    return ast.fix_missing_locations(tree)
+
+
+class _Smaller(ast.NodeTransformer):
+    """Whole numbers halved, products of them worked out first."""
+
+    def __init__(self, cap: int) -> None:
+        self.cap = cap
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:  # noqa: N802
+        with contextlib.suppress(Exception):
+            value = eval(compile(ast.Expression(node), "", "eval"), {})  # noqa: S307
+            if isinstance(value, int):
+                return ast.Constant(halved(value, self.cap))
+        return self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:  # noqa: N802
+        whole = isinstance(node.value, int) and not isinstance(node.value, bool)
+        return ast.Constant(halved(node.value, self.cap)) if whole else node
+
+
+def halved(value: int, cap: int) -> int:
+    """A number divided by two until it is no larger than *cap*."""
+    while value > cap:
+        value = value // 2
+    return value
+
+
+@contextlib.contextmanager
+def _meanwhile(module: types.ModuleType) -> Iterator[None]:
+    """The module where imports find it, as dataclasses want."""
+    sys.modules[module.__name__] = module
+    try:
+        yield
+    finally:
+        del sys.modules[module.__name__]
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    with contextlib.redirect_stdout(io.StringIO()):
+        yield
