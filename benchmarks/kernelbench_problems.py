@@ -21,11 +21,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    Smaller = Callable[[int, str], int]
+
 CAPS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 256)
 """Whole numbers at the top of a module are halved until they are no larger; the first that works and the next ones."""
 
+SHARES = (16, 8, 4, 2)
+"""Where none does they are divided by the same number, so that they keep their ratios; at last the batch alone is made
+small."""
+
 CHEAP = 0.004
 """Seconds of a plain float64 run above which shapes grow no further."""
+
+LARGE = 1 << 17
+"""Elements of all operands above which they grow no further."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +45,13 @@ class Shrunk:
     Args:
         reference: Function of all operands.
         operands: Inputs, then the parameters of the module.
-        cap: Numbers at the top of the module are no larger; 0: as they are.
+        how: How numbers at the top of the module were made smaller.
         seconds: Of a plain float64 run.
     """
 
     reference: Callable[..., Any]
     operands: tuple[Tensor, ...]
-    cap: int
+    how: str
     seconds: float
 
 
@@ -66,28 +75,32 @@ def load(path: Path, storage: str) -> Shrunk:
         Exception: Whatever the problem raises, where it runs at no shape.
     """
     source, best, failure = path.read_text(), None, None
-    for cap in (*CAPS, 0):
-        if cap == 0 and best is not None:
+    ways = [(f"at most {cap}", lambda n, _, cap=cap: halved(n, cap)) for cap in CAPS]
+    ways += [(f"1/{share}", lambda n, _, share=share: n if n <= 8 else max(8, n // share)) for share in SHARES]
+    ways += [("batch", lambda n, name: min(n, 2) if "batch" in name else n)]
+    for i, (how, smaller) in enumerate(ways):
+        if i >= len(CAPS) and best is not None:
             break
         try:
-            made = _built(source, str(path), cap, storage)
+            made = _built(source, str(path), how, smaller, storage)
         except Exception as error:  # noqa: BLE001  (any way in which a shape does not fit)
             failure = error
             continue
-        if best is not None and made.seconds > 20 * CHEAP:
+        size = sum(tensor.size for tensor in made.operands)
+        if best is not None and (made.seconds > 20 * CHEAP or size > LARGE):
             break
         best = made
-        if made.seconds > CHEAP:
+        if made.seconds > CHEAP or size > LARGE:
             break
     if best is None:
         raise failure or RuntimeError("it runs at no shape")
     return best
 
 
-def _built(source: str, name: str, cap: int, storage: str) -> Shrunk:
+def _built(source: str, name: str, how: str, smaller: Smaller, storage: str) -> Shrunk:
     module = types.ModuleType("kernelbench_problem")
     with _quietly(), _meanwhile(module):
-        exec(compile(_shrink(source, cap), name, "exec"), module.__dict__)  # noqa: S102
+        exec(compile(_shrink(source, smaller), name, "exec"), module.__dict__)  # noqa: S102
         torch.manual_seed(0)
         random.seed(0)
         model = module.Model(*module.get_init_inputs()).train()
@@ -115,7 +128,7 @@ def _built(source: str, name: str, cap: int, storage: str) -> Shrunk:
         start = time.perf_counter()
         model(*plain)
         seconds = time.perf_counter() - start
-    return Shrunk(reference, (*operands, *named.values()), cap, seconds)
+    return Shrunk(reference, (*operands, *named.values()), how, seconds)
 
 
 def _operands(inputs: list[Any], storage: str) -> tuple[list[Tensor], dict[int, Any]]:
@@ -137,32 +150,31 @@ def _operands(inputs: list[Any], storage: str) -> tuple[list[Tensor], dict[int, 
     return operands, constants
 
 
-def _shrink(source: str, cap: int) -> ast.Module:
+def _shrink(source: str, smaller: Smaller) -> ast.Module:
     """The module with smaller numbers at its top."""
     tree = ast.parse(source)
-    if cap:
-        for node in tree.body:
-            if isinstance(node, ast.Assign):
-                node.value = _Smaller(cap).visit(node.value)
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            node.value = _Rewriter(node.targets[0].id, smaller).visit(node.value)
     return ast.fix_missing_locations(tree)
 
 
-class _Smaller(ast.NodeTransformer):
-    """Whole numbers halved, products of them worked out first."""
+class _Rewriter(ast.NodeTransformer):
+    """Whole numbers made smaller, products of them worked out first."""
 
-    def __init__(self, cap: int) -> None:
-        self.cap = cap
+    def __init__(self, name: str, smaller: Smaller) -> None:
+        self.name, self.smaller = name, smaller
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:  # noqa: N802
         with contextlib.suppress(Exception):
-            value = eval(compile(ast.Expression(node), "", "eval"), {})  # noqa: S307
+            value = eval(compile(ast.fix_missing_locations(ast.Expression(node)), "", "eval"), {})  # noqa: S307
             if isinstance(value, int):
-                return ast.Constant(halved(value, self.cap))
+                return ast.Constant(self.smaller(value, self.name))
         return self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:  # noqa: N802
         whole = isinstance(node.value, int) and not isinstance(node.value, bool)
-        return ast.Constant(halved(node.value, self.cap)) if whole else node
+        return ast.Constant(self.smaller(node.value, self.name)) if whole else node
 
 
 def halved(value: int, cap: int) -> int:

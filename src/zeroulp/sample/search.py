@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 TRIES = 6
 """Settings of one recipe that are tracked."""
 
+HOPELESS = 4
+"""Runs without an exact element after which an operator without a rule is taken to be what stands in the way."""
+
+_NO_RULE = "not in the table"
 _ENOUGH = 0.999
 _LARGEST_STEP = 1 << 12
 _TIES = {"argmax", "argmin", "sort", "topk", "kthvalue", "median", "max", "min", "cummax", "cummin", "mode"}
@@ -81,7 +85,7 @@ def draws(
         strategy = search.tuned(recipe)
         if strategy is not None:
             found.append(strategy)
-        if search.late:
+        if search.late or search.hopeless:
             break
     if not found:
         assert search.failure is not None
@@ -140,6 +144,12 @@ class _Search:
     def done(self) -> bool:
         """Whether a run had every element exact and live."""
         return any(coverage.telling >= _ENOUGH for coverage in self.seen)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether nothing was exact in any of several runs, for an operator that there is no rule for."""
+        ended = [coverage.ended for coverage in self.seen if coverage.share == 0 and coverage.ended is not None]
+        return len(ended) == len(self.seen) >= HOPELESS and all(_NO_RULE in each.reason for each in ended)
 
     def met(self, names: set[str]) -> bool:
         """Whether the program has an operator of these."""
@@ -209,10 +219,12 @@ class _Tuning:
             over = max(over, coverage.bits - limit)
         if self.base is not None:
             return self._between(setting, coverage, over)
+        if self.recipe.inputs is Kind.POWERS and coverage.share < 1 and over <= 0 and not self.rows:
+            return replace(setting, every=8 * setting.every)
         if over > 0 or (coverage.share < 1 and setting == self.recipe.setting and coverage.bits > limit):
             return self._thinner(setting, over)
         slack = limit - coverage.bits
-        if slack >= 1 and coverage.share == 1 and self.recipe.fills and coverage.bits > 0:
+        if slack >= 1 and coverage.share == 1 and self.recipe.fills:
             self.base = setting, coverage.bits
             return replace(setting, magnitude=2 ** int(slack))
         return None
@@ -258,12 +270,18 @@ def _odd_part(number: float) -> int:
 def _rank(coverage: Coverage | None) -> tuple[float, ...]:
     if coverage is None:
         return (-1.0,)
-    return round(coverage.telling, 3), float(len(coverage.covered)), coverage.share, coverage.bits
+    return round(coverage.telling, 3), float(len(coverage.covered)), coverage.share, min(coverage.live, 0.5), coverage.bits
+
+
+def _telling(strategy: Strategy) -> tuple[float, int]:
+    """How much is exact, then whether much of it is live, in steps of 10 %."""
+    coverage = strategy.coverage
+    return (0.0, 0) if coverage is None else (round(coverage.telling, 2), round(10 * coverage.live))
 
 
 def _chosen(found: Sequence[Strategy], limit: int) -> list[Strategy]:
     """The best first, then those that show an operation that none before did, then others that are as exact."""
-    best = max(found, key=lambda each: _rank(each.coverage)[:1])
+    best = max(found, key=_telling)
     chosen, shown = [best], set(best.coverage.covered if best.coverage else ())
     rest = [each for each in found if each is not best and each.coverage is not None]
     for new_alone in (True, False):
