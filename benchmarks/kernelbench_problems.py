@@ -75,7 +75,7 @@ def load(path: Path, storage: str) -> Shrunk:
         Exception: Whatever the problem raises, where it runs at no shape.
     """
     source, best, failure = path.read_text(), None, None
-    ways = [(f"at most {cap}", lambda n, _, cap=cap: halved(n, cap)) for cap in CAPS]
+    ways = [(f"at most {cap}", lambda n, name, cap=cap: n if "kernel" in name else halved(n, cap)) for cap in CAPS]
     ways += [(f"1/{share}", lambda n, _, share=share: n if n <= 8 else max(8, n // share)) for share in SHARES]
     ways += [("batch", lambda n, name: min(n, 2) if "batch" in name else n)]
     for i, (how, smaller) in enumerate(ways):
@@ -154,8 +154,9 @@ def _shrink(source: str, smaller: Smaller) -> ast.Module:
     """The module with smaller numbers at its top."""
     tree = ast.parse(source)
     for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            node.value = _Rewriter(node.targets[0].id, smaller).visit(node.value)
+        if isinstance(node, ast.Assign):
+            names = ast.unparse(node.targets[0])
+            node.value = _Rewriter(names, smaller).visit(node.value)
     return ast.fix_missing_locations(tree)
 
 

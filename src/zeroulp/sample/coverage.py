@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 LEAST_LIVE = 0.01
 """Share of the exact elements that have to change with the operands, for equal bits to say anything."""
 
+_MORE = 0.05  # of an output, that counts as more
+
 
 @dataclass(frozen=True)
 class Coverage:
@@ -118,6 +120,12 @@ class Shown:
     def unseen(self) -> tuple[tuple[int, str], ...]:
         """Operations that saw no such data in any strategy, by number and name."""
         return tuple(key for key, names in sorted(self.operations.items()) if not names)
+
+    def lacks(self, coverage: Coverage) -> bool:
+        """Whether a further strategy shows an operation that none does, or more of an output."""
+        outputs = zip(coverage.outputs, self.outputs or (0.0,) * len(coverage.outputs), strict=False)
+        more = coverage.live >= LEAST_LIVE and any(share > best + _MORE for share, best in outputs)
+        return more or not coverage.covered.isdisjoint(self.unseen)
 
     @property
     def outputs(self) -> tuple[float, ...]:

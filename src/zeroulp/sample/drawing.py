@@ -84,7 +84,7 @@ class Drawing:
             drawn = self._index(seed, shape)
         else:
             drawn = self._numbers(seed, shape, tensor.number_format)
-        return np.ascontiguousarray(drawn.reshape(tensor.shape), self.dtype)
+        return np.array(drawn, self.dtype, order="C").reshape(tensor.shape)
 
     @property
     def dtype(self) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from zeroulp.errors import ProgramError
 from zeroulp.sample import recipe as recipes
-from zeroulp.sample.coverage import Coverage, coverage_of
+from zeroulp.sample.coverage import Coverage, Shown, coverage_of
 from zeroulp.sample.drawing import Kind
 from zeroulp.sample.recipe import TERMS, Recipe, Setting, row_length
 from zeroulp.sample.tensors import as_tensors
@@ -28,7 +28,9 @@ HOPELESS = 4
 """Runs without an exact element after which an operator without a rule is taken to be what stands in the way."""
 
 _NO_RULE = "not in the table"
+_QUOTIENT = "the quotient"
 _ENOUGH = 0.999
+_NEARLY = 0.1
 _LARGEST_STEP = 1 << 12
 _TIES = {"argmax", "argmin", "sort", "topk", "kthvalue", "median", "max", "min", "cummax", "cummin", "mode"}
 _PRODUCTS = {"cumprod", "prod", "pow"}
@@ -219,8 +221,8 @@ class _Tuning:
             over = max(over, coverage.bits - limit)
         if self.base is not None:
             return self._between(setting, coverage, over)
-        if self.recipe.inputs is Kind.POWERS and coverage.share < 1 and over <= 0 and not self.rows:
-            return replace(setting, every=8 * setting.every)
+        if over <= 0 and self._lone(setting, coverage):
+            return replace(setting, every=4 * setting.every) if setting.every < _LARGEST_STEP else None
         if over > 0 or (coverage.share < 1 and setting == self.recipe.setting and coverage.bits > limit):
             return self._thinner(setting, over)
         slack = limit - coverage.bits
@@ -228,6 +230,14 @@ class _Tuning:
             self.base = setting, coverage.bits
             return replace(setting, magnitude=2 ** int(slack))
         return None
+
+    def _lone(self, setting: Setting, coverage: Coverage) -> bool:
+        """Whether fewer elements other than 0 (or than 1) may be what is missing: in a quotient, or a long product."""
+        if coverage.share == 1 or coverage.ended is None or self.recipe.inputs is Kind.DISTINCT:
+            return False
+        return (setting.step > 1 and _QUOTIENT in coverage.ended.reason) or (
+            self.recipe.inputs is Kind.POWERS and not self.rows
+        )
 
     def _between(self, setting: Setting, coverage: Coverage, over: float) -> Setting | None:
         """A magnitude between that of the base, which left bits, and one that was too large."""
@@ -282,15 +292,14 @@ def _telling(strategy: Strategy) -> tuple[float, int]:
 def _chosen(found: Sequence[Strategy], limit: int) -> list[Strategy]:
     """The best first, then those that show an operation that none before did, then others that are as exact."""
     best = max(found, key=_telling)
-    chosen, shown = [best], set(best.coverage.covered if best.coverage else ())
-    rest = [each for each in found if each is not best and each.coverage is not None]
+    chosen, shown = [best], Shown((best,))
     for new_alone in (True, False):
-        for each in rest:
-            assert each.coverage is not None
-            assert best.coverage is not None
-            new = bool(each.coverage.covered - shown)
-            as_exact = 0 < each.coverage.telling >= best.coverage.telling - 0.1
-            if each not in chosen and (new if new_alone else as_exact) and len(chosen) < limit:
+        for each in found:
+            coverage = each.coverage
+            if each in chosen or coverage is None or best.coverage is None or len(chosen) == limit:
+                continue
+            as_exact = 0 < coverage.telling >= best.coverage.telling - _NEARLY
+            if shown.lacks(coverage) if new_alone else as_exact:
                 chosen.append(each)
-                shown |= each.coverage.covered
+                shown = Shown(tuple(chosen))
     return chosen
