@@ -122,7 +122,14 @@ def summary(storage: str, rows: Sequence[Row]) -> list[list[str]]:
         median = sorted(row.seconds for row in these)[len(these) // 2]
         most = max(row.seconds for row in these)
         lines.append(
-            [storage, str(level), str(len(these)), *(str(counts[each]) for each in CLASSES), f"{median:.1f}", f"{most:.1f}"]
+            [
+                storage,
+                str(level),
+                str(len(these)),
+                *(str(counts[each]) for each in CLASSES),
+                f"{median:.1f}",
+                f"{most:.1f}",
+            ]
         )
     return lines
 
@@ -153,7 +160,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             lines += summary(storage, rows)
         notes = (
             "exact: every element of the outputs is algebraic, and at least 1 % of them change with the inputs.\n"
-            "partly: some elements are. vacuous: all are, and they do not change. prefix: none is; exactness ends before.\n"
+            "partly: some elements are. vacuous: all are, and they do not change. prefix: none is.\n"
             "Train mode, dropout off; parameters and inputs are drawn, other buffers are as constructed.\n"
         )
         head = ["storage", "level", "problems", *CLASSES, "median s", "most s"]

@@ -100,7 +100,7 @@ def load(path: Path, storage: str) -> Shrunk:
 def _built(source: str, name: str, how: str, smaller: Smaller, storage: str) -> Shrunk:
     module = types.ModuleType("kernelbench_problem")
     with _quietly(), _meanwhile(module):
-        exec(compile(_shrink(source, smaller), name, "exec"), module.__dict__)  # noqa: S102
+        exec(compile(_shrink(source, smaller), name, "exec"), module.__dict__)
         torch.manual_seed(0)
         random.seed(0)
         model = module.Model(*module.get_init_inputs()).train()
@@ -116,9 +116,8 @@ def _built(source: str, name: str, how: str, smaller: Smaller, storage: str) -> 
     count, names = len(operands), list(named)
 
     def reference(*given: Any) -> Any:
-        arguments, taken = [], iter(given[:count])
-        for place in range(len(inputs)):
-            arguments.append(constants[place] if place in constants else next(taken))
+        taken = iter(given[:count])
+        arguments = [constants[place] if place in constants else next(taken) for place in range(len(inputs))]
         state = dict(zip(names, given[count:], strict=True))
         state.update({name: buffer.clone() for name, buffer in buffers.items()})
         return torch.func.functional_call(model, state, tuple(arguments))
@@ -166,14 +165,14 @@ class _Rewriter(ast.NodeTransformer):
     def __init__(self, name: str, smaller: Smaller) -> None:
         self.name, self.smaller = name, smaller
 
-    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:  # noqa: N802
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         with contextlib.suppress(Exception):
-            value = eval(compile(ast.fix_missing_locations(ast.Expression(node)), "", "eval"), {})  # noqa: S307
+            value = eval(compile(ast.fix_missing_locations(ast.Expression(node)), "", "eval"), {})
             if isinstance(value, int):
                 return ast.Constant(self.smaller(value, self.name))
         return self.generic_visit(node)
 
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:  # noqa: N802
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
         whole = isinstance(node.value, int) and not isinstance(node.value, bool)
         return ast.Constant(self.smaller(node.value, self.name)) if whole else node
 

@@ -2,8 +2,9 @@
 Inputs for any program: drawn so that its sums use the bits of the contract, and no more.
 
 `draws` tracks the reference on a few drawings and returns strategies; `Strategy.values` draws a trial of one, without
-PyTorch. What each shows stands in its `Coverage`, what they show together in `Shown`. Recipes (`recipe.py`) draw for sums, products and
-selections; drawings at which functions such as exp have exact values belong beside them, as kinds of their own.
+PyTorch. What each shows stands in its `Coverage`, what they show together in `Shown`. Recipes (`recipe.py`) draw for
+sums, products and selections; points at which functions such as exp have exact values belong beside them: a `Kind`
+of their own, and a recipe that `search.py` tries where the program has such a function.
 """
 
 from __future__ import annotations

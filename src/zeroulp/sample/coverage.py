@@ -62,7 +62,8 @@ class Coverage:
         """All of it in one line."""
         seen = f"{len(self.covered)} of {len(self.operations)} operations see exact data"
         ended = "" if self.ended is None else f"; ends in {self.ended.sentence()}"
-        return f"{self.share:.1%} exact, {self.live:.1%} of them live, {self.bits:.1f} of {self.budget} bits, {seen}{ended}"
+        bits = f"{self.bits:.1f} of {self.budget} bits"
+        return f"{self.share:.1%} exact, {self.live:.1%} of them live, {bits}, {seen}{ended}"
 
 
 def coverage_of(tracked: Tracked, changed: Sequence[Any]) -> Coverage:

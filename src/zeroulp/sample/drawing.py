@@ -107,7 +107,7 @@ class Drawing:
         if self.kind is Kind.POWERS or format_.is_scale:
             return self._powers(seed, shape, format_)
         if self.kind is Kind.DISTINCT:
-            room = min(2 * self.largest // self.step_kept + 1, _WHOLE)
+            room = min(2 * self.largest + 1, _WHOLE)
             count = min(room, self.magnitude or room, max(self.tensor.size, *shape))
             return (latin(seed.stream(name), shape, count) - count // 2) * float(self.step_kept)
         signed, most = self.kind is Kind.SIGNED, self.largest
@@ -120,7 +120,7 @@ class Drawing:
             numbers = field.below(2 * most + 1, part) - most if signed else field.below(most + 1, part)
         if not self.tensor.shape:
             numbers = np.where(numbers == 0, 1, numbers)  # a scalar that is 0 hides all else
-        return numbers * float(self.step_kept)
+        return np.asarray(numbers * float(self.step_kept))
 
     def _powers(self, seed: Seed, shape: tuple[int, ...], format_: Format) -> NDArray[Any]:
         name, part = self.tensor.name, Part.whole(shape)
@@ -130,4 +130,4 @@ class Drawing:
             exponents = np.where(residues(seed.stream(f"{name} places"), shape, self.every) == 0, exponents, 0)
         exponents = np.clip(exponents, format_.emin, format_.emax)
         signs = 1 if format_.is_scale else seed.field(name).signed(1, part).reshape(shape)
-        return signs * np.ldexp(1.0, exponents)
+        return np.asarray(signs * np.ldexp(1.0, exponents))

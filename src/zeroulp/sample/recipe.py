@@ -73,7 +73,7 @@ class Recipe:
             return Drawing(tensor, self.weights, every=_sparsity(tensor, setting.terms))
         every = setting.every if tensor.shape else 1
         if tensor.role == "weight" and self.lone:
-            every = _NEVER
+            return Drawing(tensor, every=_NEVER)
         magnitude = setting.magnitude
         if self.inputs is Kind.DISTINCT:
             return Drawing(tensor, self.inputs, magnitude if magnitude > 1 else 0, step=setting.step)
@@ -111,8 +111,7 @@ SINGLE = Recipe(
     "single",
     "one product behind each element: constants of many bits stay exact",
     Kind.POWERS,
-    Kind.POWERS,
-    Setting(_LONE),
+    setting=Setting(_LONE),
     lone=True,
     fills=False,
 )
@@ -124,7 +123,5 @@ SINGLE_NONNEGATIVE = replace(
     lone=True,
     fills=False,
 )
-DISTINCT = Recipe(
-    "distinct", "no ties where places are chosen", Kind.DISTINCT, Kind.POWERS, Setting(_LONE), fills=False
-)
-POWERS = Recipe("powers", "products of many factors cost no bits", Kind.POWERS, Kind.POWERS, Setting(_LONE), fills=False)
+DISTINCT = Recipe("distinct", "no ties where places are chosen", Kind.DISTINCT, setting=Setting(_LONE), fills=False)
+POWERS = Recipe("powers", "products of many factors cost no bits", Kind.POWERS, setting=Setting(_LONE), fills=False)

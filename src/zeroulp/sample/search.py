@@ -190,7 +190,7 @@ class _Search:
         """The recipe in the best setting of those tried."""
         best: Strategy | None = None
         tuning = _Tuning(recipe, self.operands, self.contract)
-        setting: Setting | None = recipe.setting
+        setting = recipe.setting
         for _ in range(TRIES):
             strategy = recipe.strategy(self.operands, setting)
             coverage = self.run(strategy)
@@ -198,9 +198,10 @@ class _Search:
                 break
             if best is None or _rank(coverage) > _rank(best.coverage):
                 best = replace(strategy, coverage=coverage)
-            setting = tuning.next(setting, coverage)
-            if setting is None or self.late:
+            following = tuning.next(setting, coverage)
+            if following is None or self.late:
                 break
+            setting = following
         return best
 
 
@@ -280,7 +281,13 @@ def _odd_part(number: float) -> int:
 def _rank(coverage: Coverage | None) -> tuple[float, ...]:
     if coverage is None:
         return (-1.0,)
-    return round(coverage.telling, 3), float(len(coverage.covered)), coverage.share, min(coverage.live, 0.5), coverage.bits
+    return (
+        round(coverage.telling, 3),
+        float(len(coverage.covered)),
+        coverage.share,
+        min(coverage.live, 0.5),
+        coverage.bits,
+    )
 
 
 def _telling(strategy: Strategy) -> tuple[float, int]:

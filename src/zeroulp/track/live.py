@@ -91,7 +91,6 @@ def liveness(tracked: Tracked, redrawn: Mapping[str, Sequence[Any]]) -> Liveness
     Raises:
         ProgramError: If a redrawn operand is unlike the one it stands for, or the shape of a result depends on it.
     """
-    program = tracked.program
     masks = [output.grade < int(Grade.NOT_EXACT) for output in tracked.outputs]
     changed_by_any = [torch.zeros_like(mask) for mask in masks]
     rows = []

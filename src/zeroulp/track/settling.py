@@ -30,10 +30,8 @@ _PAIR = 2  # factors of a product that is rounded once in every order
 class Lose(Protocol):
     """How exact elements of a draft cease to be."""
 
-    def __call__(
-        self, mask: Any, reason: str, grade: Grade = Grade.NOT_EXACT, *, bits: float | None = None
-    ) -> None:
-        """Give the elements of *mask* this grade, for a reason; *bits*: of the largest sum, where these were too many."""
+    def __call__(self, mask: Any, reason: str, grade: Grade = Grade.NOT_EXACT, *, bits: float | None = None) -> None:
+        """Give the elements of *mask* this grade, for a reason; *bits*: of a sum, where that was too many."""
 
 
 def exact_bounds(draft: State) -> Any:
