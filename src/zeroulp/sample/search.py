@@ -29,8 +29,12 @@ HOPELESS = 4
 
 _NO_RULE = "not in the table"
 _QUOTIENT = "the quotient"
+DEEP = 6
+"""Weights of two or more axes from which on a program is tried with few terms first."""
+
 _ENOUGH = 0.999
 _NEARLY = 0.1
+_AHEAD = 4.0
 _LARGEST_STEP = 1 << 12
 _TIES = {"argmax", "argmin", "sort", "topk", "kthvalue", "median", "max", "min", "cummax", "cummin", "mode"}
 _PRODUCTS = {"cumprod", "prod", "pow"}
@@ -83,7 +87,11 @@ def draws(
     contract = {"storage": storage, "accumulate": accumulate, "accumulator_bits": accumulator_bits}
     search = _Search(reference, operands, {**contract, "refactored": refactored}, seed, time.monotonic() + seconds)
     found: list[Strategy] = []
+    tried: list[Recipe] = []
     for recipe in search.recipes():
+        if recipe in tried:
+            continue
+        tried.append(recipe)
         strategy = search.tuned(recipe)
         if strategy is not None:
             found.append(strategy)
@@ -122,6 +130,9 @@ class _Search:
     def recipes(self) -> Any:
         """Recipes worth trying, cheapest first; what runs so far have met decides about later ones."""
         indexed = any(tensor.role == "index" for tensor in self.operands)
+        if sum(tensor.role == "weight" and len(tensor.shape) > 1 for tensor in self.operands) >= DEEP:
+            yield recipes.SPARSE
+            yield recipes.SPARSE_NONNEGATIVE
         yield recipes.SIGNED
         if indexed:
             yield recipes.SIGNED.apart()
@@ -225,7 +236,7 @@ class _Tuning:
         if over <= 0 and self._lone(setting, coverage):
             return replace(setting, every=4 * setting.every) if setting.every < _LARGEST_STEP else None
         if over > 0 or (coverage.share < 1 and setting == self.recipe.setting and coverage.bits > limit):
-            return self._thinner(setting, over)
+            return self._thinner(setting, over, coverage)
         slack = limit - coverage.bits
         if slack >= 1 and coverage.share == 1 and self.recipe.fills:
             self.base = setting, coverage.bits
@@ -252,14 +263,20 @@ class _Tuning:
         shift = min(int((limit - bits) / degree), int(raised) - 1)
         return replace(setting, magnitude=base.magnitude * 2**shift) if shift >= 1 else None
 
-    def _thinner(self, setting: Setting, over: float) -> Setting | None:
-        """Fewer terms, so that some bits are saved; first in the rows of weights, then in inputs."""
+    def _thinner(self, setting: Setting, over: float, coverage: Coverage) -> Setting | None:
+        """
+        Fewer terms, so that some bits are saved; first in the rows of weights, then in inputs.
+
+        Weights behind the place where bits ran out save nothing there, and need as much again.
+        """
         if self.recipe.inputs is Kind.DISTINCT and setting.magnitude == 1:
             return replace(setting, magnitude=64)
+        reached = coverage.ended.number if coverage.ended is not None else 1
+        needed = over * max(1.0, min(_AHEAD, len(coverage.operations) / max(1, reached)))
         for terms in range(setting.terms + 1, len(TERMS)):
             if self.rows and self._bits(setting.terms) - self._bits(terms) >= min(over, 1):
                 saved = self._bits(setting.terms) - self._bits(terms)
-                if saved >= over or terms == len(TERMS) - 1 or TERMS[terms] <= 1:
+                if saved >= needed or terms == len(TERMS) - 1 or TERMS[terms] <= 1:
                     return replace(setting, terms=terms)
         every = setting.every * 2 ** max(1, math.ceil(over))
         return replace(setting, every=every) if every <= 1 << 24 and self.recipe.inputs is not Kind.DISTINCT else None
