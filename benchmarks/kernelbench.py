@@ -10,7 +10,7 @@ import argparse
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,8 @@ import torch
 from common import Steps, Tables, add_output_option
 from kernelbench_problems import Shrunk, load, problems
 
-from zeroulp.sample import Shown, Strategy, draws
+from zeroulp import track
+from zeroulp.sample import Shown, Strategy, as_tensors, draws
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +43,8 @@ class Row:
         strategy: The best one.
         note: Where exactness ends, or what went wrong.
         seconds: For loading and finding strategies.
-        algebraic: Whether it leans on sums, products and selections alone.
+        compared: What the problem's own code returns in that format: ``"agrees"``, how many algebraic elements
+            differ, or why it does not run.
     """
 
     level: int
@@ -54,10 +56,10 @@ class Row:
     strategy: str = ""
     note: str = ""
     seconds: float = 0.0
-    algebraic: bool = True
+    compared: str = ""
 
 
-def measured(level: int, number: int, path: Path, storage: str, seconds: float) -> Row:
+def measured(level: int, number: int, path: Path, storage: str, seconds: float, *, verify: bool) -> Row:
     """One problem; what it raises is its note."""
     start = time.monotonic()
     name = path.stem.partition("_")[2]
@@ -88,8 +90,31 @@ def measured(level: int, number: int, path: Path, storage: str, seconds: float) 
         found[0].name,
         note[:160],
         took,
-        not coverage.leans - {"division"},
+        compared(problem, found[0], storage) if verify and verdict in {"exact", "partly"} else "",
     )
+
+
+def compared(problem: Shrunk, strategy: Strategy, storage: str) -> str:
+    """
+    The problem's own code in that format, with and without oneDNN, on one and on two threads.
+
+    NNPACK is off: its convolutions are Winograd's, which do not sum the products of the definition.
+    """
+    worst = 0
+    torch.backends.nnpack.set_flags(False)
+    for trial in (0, 1):
+        operands = as_tensors(problem.operands, strategy.values(0, trial))
+        tracked = track.track(problem.reference, operands, storage=storage)
+        native = replace(tracked, program=replace(tracked.program, reference=problem.native))
+        for one_dnn, threads in ((True, 2), (False, 1)):
+            torch.set_num_threads(threads)
+            with torch.backends.mkldnn.flags(enabled=one_dnn, allow_tf32=None):
+                check = track.self_check(native)
+            torch.set_num_threads(1)
+            if check.unsupported:
+                return f"does not run: {check.unsupported}"[:60]
+            worst = max(worst, sum(output.algebraic for output in check.outputs))
+    return f"{worst} differ" if worst else "agrees"
 
 
 def _draws(problem: Shrunk, storage: str, seconds: float) -> list[Strategy]:
@@ -107,6 +132,7 @@ def detail(rows: Sequence[Row]) -> list[list[str]]:
             f"{row.live:.0%}" if row.verdict != "failed" else "",
             row.strategy,
             f"{row.seconds:.1f}",
+            row.compared,
             row.note,
         ]
         for row in rows
@@ -143,6 +169,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=int, default=None, help="so many problems of each level, the first ones")
     parser.add_argument("--only", nargs="+", default=None, metavar="LEVEL/N", help="these problems alone: 2/14")
     parser.add_argument("--seconds", type=float, default=20.0, help="for the strategies of one problem (default: 20)")
+    parser.add_argument("--verify", action="store_true", help="run the problems' own code in that format too")
     add_output_option(parser)
     options = parser.parse_args(argv)
     torch.set_num_threads(1)
@@ -154,13 +181,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     lines: list[list[str]] = []
     with Tables(options.output) as tables:
         for storage in options.storage:
-            rows = _all(chosen, storage, options.seconds)
-            head = ["problem", "name", "verdict", "exact", "live", "best strategy", "s", "where exactness ends"]
+            rows = _all(chosen, storage, options.seconds, verify=options.verify)
+            head = [
+                "problem",
+                "name",
+                "verdict",
+                "exact",
+                "live",
+                "best strategy",
+                "s",
+                "own code",
+                "where exactness ends",
+            ]
             tables.add(f"KernelBench, {storage}, reduced shapes", head, detail(rows))
             lines += summary(storage, rows)
         notes = (
             "exact: every element of the outputs is algebraic, and at least 1 % of them change with the inputs.\n"
             "partly: some elements are. vacuous: all are, and they do not change. prefix: none is.\n"
+            "own code: the problem's forward in that format on the CPU, bit by bit, with oneDNN and without, NNPACK off.\n"
             "Train mode, dropout off; parameters and inputs are drawn, other buffers are as constructed.\n"
         )
         head = ["storage", "level", "problems", *CLASSES, "median s", "most s"]
@@ -168,12 +206,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _all(chosen: Sequence[tuple[int, int, Any]], storage: str, seconds: float) -> list[Row]:
+def _all(chosen: Sequence[tuple[int, int, Any]], storage: str, seconds: float, *, verify: bool) -> list[Row]:
     rows = []
     with Steps(f"KernelBench, {storage}", len(chosen)) as steps:
         for level, number, path in chosen:
             steps.next(f"{level}/{number}")
-            rows.append(measured(level, number, path, storage, seconds))
+            rows.append(measured(level, number, path, storage, seconds, verify=verify))
             print(f"{level}/{number} {rows[-1].verdict} {rows[-1].seconds:.1f} s", file=sys.stderr)
     return rows
 

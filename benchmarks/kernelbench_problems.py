@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import copy
 import io
 import random
 import re
@@ -46,13 +47,15 @@ class Shrunk:
     A problem ready to be tracked.
 
     Args:
-        reference: Function of all operands.
+        reference: Function of all operands, in float64.
+        native: The same in the format of the operands.
         operands: Inputs, then the parameters of the module.
         how: How numbers at the top of the module were made smaller.
         seconds: Of a plain float64 run.
     """
 
     reference: Callable[..., Any]
+    native: Callable[..., Any]
     operands: tuple[Tensor, ...]
     how: str
     seconds: float
@@ -117,23 +120,27 @@ def _built(source: str, name: str, how: str, smaller: Smaller, storage: str) -> 
     operands, constants = _operands(inputs, storage)
     parameters = dict(model.named_parameters())
     named = {name: Tensor(name, tuple(p.shape), storage, "weight") for name, p in parameters.items() if p.numel()}
+    native = copy.deepcopy(model).to(getattr(torch, storage))
     model.double()
-    buffers = dict(model.named_buffers())
-    count, names = len(operands), list(named)
 
-    def reference(*given: Any) -> Any:
-        taken = iter(given[:count])
-        arguments = [constants[place] if place in constants else next(taken) for place in range(len(inputs))]
-        state = dict(zip(names, given[count:], strict=True))
-        state.update({name: buffer.clone() for name, buffer in buffers.items()})
-        return torch.func.functional_call(model, state, tuple(arguments))
+    def bound(module: Any) -> Callable[..., Any]:
+        buffers, count = dict(module.named_buffers()), len(operands)
+
+        def reference(*given: Any) -> Any:
+            taken = iter(given[:count])
+            arguments = [constants[place] if place in constants else next(taken) for place in range(len(inputs))]
+            state = dict(zip(named, given[count:], strict=True))
+            state.update({name: buffer.clone() for name, buffer in buffers.items()})
+            return torch.func.functional_call(module, state, tuple(arguments))
+
+        return reference
 
     plain = [x.double() if torch.is_tensor(x) and x.is_floating_point() else x for x in inputs]
     with torch.no_grad():
         start = time.perf_counter()
         model(*plain)
         seconds = time.perf_counter() - start
-    return Shrunk(reference, (*operands, *named.values()), how, seconds)
+    return Shrunk(bound(model), bound(native), (*operands, *named.values()), how, seconds)
 
 
 def _operands(inputs: list[Any], storage: str) -> tuple[list[Tensor], dict[int, Any]]:

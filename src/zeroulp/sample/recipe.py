@@ -46,7 +46,7 @@ class Recipe:
         name: For reports.
         purpose: What it shows that others do not.
         inputs: Kind of inputs, scalars and biases.
-        weights: Kind of weights of two or more axes.
+        weights: Kind of weights whose rows are longer than 1.
         setting: Where tuning starts.
         unique: Whether indices occur once.
         lone: Whether biases are left out, so that a sum may be a single product.
@@ -69,7 +69,7 @@ class Recipe:
     def _drawing(self, tensor: Tensor, setting: Setting) -> Drawing:
         if tensor.role in {"index", "mask"}:
             return Drawing(tensor, unique=self.unique)
-        if tensor.role == "weight" and len(tensor.shape) > 1:
+        if row_length(tensor) > 1:
             return Drawing(tensor, self.weights, every=_sparsity(tensor, setting.terms))
         every = setting.every if tensor.shape else 1
         if tensor.role == "weight" and self.lone:
@@ -90,7 +90,13 @@ class Recipe:
 
 
 def row_length(tensor: Tensor) -> int:
-    """How many elements of a weight meet in one sum, at least: a row of it, or a column, whichever is shorter."""
+    """
+    How many elements of a weight meet in one sum, at least: a row of it, or a column, whichever is shorter.
+
+    1 of a bias or a scale, whatever its shape, and of what is no weight.
+    """
+    if tensor.role != "weight" or not tensor.shape:
+        return 1
     return max(1, min(tensor.size // max(1, tensor.shape[0]), tensor.size // max(1, tensor.shape[-1])))
 
 

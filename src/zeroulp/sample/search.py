@@ -30,7 +30,7 @@ HOPELESS = 4
 _NO_RULE = "not in the table"
 _QUOTIENT = "the quotient"
 DEEP = 6
-"""Weights of two or more axes from which on a program is tried with few terms first."""
+"""Weights with rows longer than 1 from which on a program is tried with few terms first."""
 
 _ENOUGH = 0.999
 _NEARLY = 0.1
@@ -130,7 +130,7 @@ class _Search:
     def recipes(self) -> Any:
         """Recipes worth trying, cheapest first; what runs so far have met decides about later ones."""
         indexed = any(tensor.role == "index" for tensor in self.operands)
-        if sum(tensor.role == "weight" and len(tensor.shape) > 1 for tensor in self.operands) >= DEEP:
+        if sum(row_length(tensor) > 1 for tensor in self.operands) >= DEEP:
             yield recipes.SPARSE
             yield recipes.SPARSE_NONNEGATIVE
         yield recipes.SIGNED
@@ -221,7 +221,7 @@ class _Tuning:
 
     def __init__(self, recipe: Recipe, operands: Sequence[Tensor], contract: dict[str, Any]) -> None:
         self.recipe = recipe
-        self.rows = [row_length(t) for t in operands if t.role == "weight" and len(t.shape) > 1]
+        self.rows = [row_length(t) for t in operands if row_length(t) > 1]
         self.precision = {"float32": 24, "float16": 11, "bfloat16": 8}.get(str(contract["storage"]), 24)
         self.base: tuple[Setting, float] | None = None
 
