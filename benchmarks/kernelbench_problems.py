@@ -80,17 +80,18 @@ def load(path: Path, storage: str) -> Shrunk:
     Raises:
         Exception: Whatever the problem raises, where it runs at no shape.
     """
-    source, best, failure = path.read_text(), None, None
+    source, best, failure, slow = path.read_text(), None, None, False
     ways = [(f"at most {cap}", lambda n, name, cap=cap: n if "kernel" in name else halved(n, cap)) for cap in CAPS]
     ways += [(f"1/{share}", lambda n, _, share=share: n if n <= 8 else max(8, n // share)) for share in SHARES]
     ways += [("batch", lambda n, name: min(n, 2) if "batch" in name else n)]
     for i, (how, smaller) in enumerate(ways):
-        if i >= len(CAPS) and best is not None:
-            break
+        if (i >= len(CAPS) and best is not None) or (i < len(CAPS) and slow):
+            continue
+        start = time.perf_counter()
         try:
             made = _built(source, str(path), how, smaller, storage)
         except Exception as error:  # noqa: BLE001  (any way in which a shape does not fit)
-            failure = error
+            failure, slow = error, time.perf_counter() - start > DEAR
             continue
         size = sum(tensor.size for tensor in made.operands)
         if best is not None and (made.seconds > 20 * CHEAP or size > LARGE):
