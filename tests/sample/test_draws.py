@@ -37,6 +37,13 @@ def test_what_a_strategy_says_is_what_the_tracker_sees(_, reference, operands):
 
 
 @pytest.mark.parametrize("_, reference, operands", PROGRAMS, ids=NAMES)
+def test_pytorch_returns_what_is_exact(_, reference, operands):
+    for strategy in draws(reference, operands):
+        for trial in (0, 1):
+            assert track.self_check(track.track(reference, as_tensors(operands, strategy.values(3, trial)))).agrees
+
+
+@pytest.mark.parametrize("_, reference, operands", PROGRAMS, ids=NAMES)
 def test_other_trials_are_as_exact(_, reference, operands):
     best = draws(reference, operands)[0]
     shares = [track.track(reference, as_tensors(operands, best.values(9, trial))).share() for trial in range(3)]

@@ -320,7 +320,7 @@ def _chosen(found: Sequence[Strategy], limit: int) -> list[Strategy]:
     for new_alone in (True, False):
         for each in found:
             coverage = each.coverage
-            if each in chosen or coverage is None or best.coverage is None or len(chosen) == limit:
+            if any(each is one for one in chosen) or coverage is None or best.coverage is None or len(chosen) == limit:
                 continue
             as_exact = 0 < coverage.telling >= best.coverage.telling - _NEARLY
             if shown.lacks(coverage) if new_alone else as_exact:
