@@ -198,7 +198,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         notes = (
             "exact: every element of the outputs is algebraic, and at least 1 % of them change with the inputs.\n"
             "partly: some elements are. vacuous: all are, and they do not change. prefix: none is.\n"
-            "own code: the problem's forward in that format on the CPU, bit by bit, with oneDNN and without; no NNPACK.\n"
+            "own code: the problem's forward in that format on the CPU, bit by bit, oneDNN on and off, NNPACK off.\n"
             "Train mode, dropout off; parameters and inputs are drawn, other buffers are as constructed.\n"
         )
         head = ["storage", "level", "problems", *CLASSES, "median s", "most s"]

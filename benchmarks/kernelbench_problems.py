@@ -137,10 +137,14 @@ def _built(source: str, name: str, how: str, smaller: Smaller, storage: str) -> 
         return reference
 
     plain = [x.double() if torch.is_tensor(x) and x.is_floating_point() else x for x in inputs]
-    with torch.no_grad():
-        start = time.perf_counter()
-        model(*plain)
-        seconds = time.perf_counter() - start
+    torch.set_default_dtype(torch.float64)  # of what the problem makes on its way
+    try:
+        with torch.no_grad():
+            start = time.perf_counter()
+            model(*plain)
+            seconds = time.perf_counter() - start
+    finally:
+        torch.set_default_dtype(torch.float32)
     return Shrunk(bound(model), bound(native), (*operands, *named.values()), how, seconds)
 
 

@@ -188,7 +188,7 @@ class _Search:
         try:
             drawn = [as_tensors(self.operands, strategy.values(self.seed, trial)) for trial in (0, 1)]
             tracked = track(self.reference, drawn[0], **self.contract)
-            moving = {name for name, tensor in zip(drawn[0], self.operands, strict=True) if tensor.role != "weight"}
+            moving = {tensor.name for tensor in self.operands if tensor.role != "weight"}
             other = {name: value for name, value in drawn[1].items() if name in (moving or drawn[0])}
             coverage = coverage_of(tracked, changes(tracked, other))
         except ProgramError as error:
@@ -235,12 +235,12 @@ class _Tuning:
             return self._between(setting, coverage, over)
         if over <= 0 and self._lone(setting, coverage):
             return replace(setting, every=4 * setting.every) if setting.every < _LARGEST_STEP else None
-        if over > 0 or (coverage.share < 1 and setting == self.recipe.setting and coverage.bits > limit):
+        if over > 0:
             return self._thinner(setting, over, coverage)
         slack = limit - coverage.bits
         if slack >= 1 and coverage.share == 1 and self.recipe.fills:
             self.base = setting, coverage.bits
-            return replace(setting, magnitude=2 ** int(slack))
+            return replace(setting, magnitude=setting.magnitude * 2 ** int(slack))
         return None
 
     def _lone(self, setting: Setting, coverage: Coverage) -> bool:
