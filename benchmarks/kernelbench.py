@@ -45,6 +45,7 @@ class Row:
         seconds: For loading and finding strategies.
         compared: What the problem's own code returns in that format: ``"agrees"``, how many algebraic elements
             differ, or why it does not run.
+        leans: Whether it leans on a division, beside sums, products and selections.
     """
 
     level: int
@@ -57,6 +58,7 @@ class Row:
     note: str = ""
     seconds: float = 0.0
     compared: str = ""
+    leans: bool = False
 
 
 def measured(level: int, number: int, path: Path, storage: str, seconds: float, *, verify: bool) -> Row:
@@ -91,6 +93,7 @@ def measured(level: int, number: int, path: Path, storage: str, seconds: float, 
         note[:160],
         took,
         compared(problem, found[0], storage) if verify and verdict in {"exact", "partly"} else "",
+        bool(coverage.leans),
     )
 
 
@@ -145,18 +148,10 @@ def summary(storage: str, rows: Sequence[Row]) -> list[list[str]]:
     for level in sorted({row.level for row in rows}):
         these = [row for row in rows if row.level == level]
         counts = Counter(row.verdict for row in these)
-        median = sorted(row.seconds for row in these)[len(these) // 2]
-        most = max(row.seconds for row in these)
-        lines.append(
-            [
-                storage,
-                str(level),
-                str(len(these)),
-                *(str(counts[each]) for each in CLASSES),
-                f"{median:.1f}",
-                f"{most:.1f}",
-            ]
-        )
+        leaning = sum(row.leans and row.verdict == "exact" for row in these)
+        times = sorted(row.seconds for row in these)
+        many = [str(len(these)), *(str(counts[each]) for each in CLASSES), str(leaning)]
+        lines.append([storage, str(level), *many, f"{times[len(times) // 2]:.1f}", f"{times[-1]:.1f}"])
     return lines
 
 
@@ -198,10 +193,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         notes = (
             "exact: every element of the outputs is algebraic, and at least 1 % of them change with the inputs.\n"
             "partly: some elements are. vacuous: all are, and they do not change. prefix: none is.\n"
+            "by division: exact quotients; a kernel that divides term by term instead is not covered.\n"
             "own code: the problem's forward in that format on the CPU, bit by bit, oneDNN on and off, NNPACK off.\n"
             "Train mode, dropout off; parameters and inputs are drawn, other buffers are as constructed.\n"
         )
-        head = ["storage", "level", "problems", *CLASSES, "median s", "most s"]
+        head = ["storage", "level", "problems", *CLASSES, "of exact by division", "median s", "most s"]
         tables.add("By level and format of intermediates", head, lines, notes)
     return 0
 
