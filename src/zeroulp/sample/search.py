@@ -33,9 +33,11 @@ DEEP = 6
 """Weights with rows longer than 1 from which on a program is tried with few terms first."""
 
 _ENOUGH = 0.999
+_LIVELY = 0.25
 _NEARLY = 0.1
 _AHEAD = 4.0
 _LARGEST_STEP = 1 << 12
+_RAREST = 1 << 20
 _TIES = {"argmax", "argmin", "sort", "topk", "kthvalue", "median", "max", "min", "cummax", "cummin", "mode"}
 _PRODUCTS = {"cumprod", "prod", "pow"}
 _CUTS = {"relu", "clamp", "clamp_min", "clamp_max", "hardtanh", "where", "maximum", "minimum", "threshold"}
@@ -155,8 +157,8 @@ class _Search:
 
     @property
     def done(self) -> bool:
-        """Whether a run had every element exact and live."""
-        return any(coverage.telling >= _ENOUGH for coverage in self.seen)
+        """Whether a run had every element exact, and a good part of them live."""
+        return any(coverage.telling >= _ENOUGH and coverage.live >= _LIVELY for coverage in self.seen)
 
     @property
     def hopeless(self) -> bool:
@@ -234,7 +236,8 @@ class _Tuning:
         if self.base is not None:
             return self._between(setting, coverage, over)
         if over <= 0 and self._lone(setting, coverage):
-            return replace(setting, every=4 * setting.every) if setting.every < _LARGEST_STEP else None
+            rarer = 16 if self.recipe.inputs is Kind.POWERS else 4
+            return replace(setting, every=rarer * setting.every) if setting.every < _RAREST else None
         if over > 0:
             return self._thinner(setting, over, coverage)
         slack = limit - coverage.bits
