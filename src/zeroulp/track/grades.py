@@ -29,12 +29,14 @@ class Ending:
         operation: Its name, as PyTorch calls it.
         reason: Why correct kernels may differ there.
         elements: How many elements of its result had been exact till then.
+        bits: log2 of the largest sum of |terms|, in quanta, where that is what was too much; else None.
     """
 
     number: int
     operation: str
     reason: str
     elements: int = 0
+    bits: float | None = None
 
     def sentence(self) -> str:
         """All of it in one line."""

@@ -91,19 +91,13 @@ def liveness(tracked: Tracked, redrawn: Mapping[str, Sequence[Any]]) -> Liveness
     Raises:
         ProgramError: If a redrawn operand is unlike the one it stands for, or the shape of a result depends on it.
     """
-    program = tracked.program
     masks = [output.grade < int(Grade.NOT_EXACT) for output in tracked.outputs]
-    before = [output.values for output in tracked.outputs]
     changed_by_any = [torch.zeros_like(mask) for mask in masks]
     rows = []
     for name, drawings in redrawn.items():
         changed = [torch.zeros_like(mask) for mask in masks]
         for drawing in drawings:
-            operands = {**program.operands, name: _alike(name, program.operands, drawing)}
-            after = program.plain(operands)
-            _same_shapes(name, before, after)
-            for i, output in enumerate(tracked.outputs):
-                changed[i] |= _differ(output, after[i]) & masks[i]
+            changed = [total | part for total, part in zip(changed, changes(tracked, {name: drawing}), strict=True)]
         share = _share(changed, masks)
         cut = None if share or name in tracked.unread else _cut(tracked, name, drawings)
         rows.append(OperandLiveness(name, share, name not in tracked.unread, cut))
@@ -114,6 +108,28 @@ def liveness(tracked: Tracked, redrawn: Mapping[str, Sequence[Any]]) -> Liveness
     last = max(cuts, key=lambda operation: operation.number, default=None)
     exact = sum(int(mask.sum()) for mask in masks)
     return Liveness(share, exact, tuple(rows), tuple(constant), None if share else last)
+
+
+def changes(tracked: Tracked, operands: Mapping[str, Any]) -> list[Any]:
+    """
+    Which exact elements are different when the program runs on other operands.
+
+    Args:
+        tracked: A program that was tracked.
+        operands: Other drawings of some of its operands, of the same shapes and types.
+
+    Returns:
+        For each output a mask: of a grade other than NOT_EXACT, and changed.
+
+    Raises:
+        ProgramError: As `liveness` does.
+    """
+    program = tracked.program
+    other = {name: _alike(name, program.operands, drawing) for name, drawing in operands.items()}
+    before, after = [output.values for output in tracked.outputs], program.plain({**program.operands, **other})
+    _same_shapes(", ".join(operands), before, after)
+    pairs = zip(tracked.outputs, after, strict=True)
+    return [_differ(output, values) & (output.grade < int(Grade.NOT_EXACT)) for output, values in pairs]
 
 
 def _alike(name: str, operands: Mapping[str, Any], drawing: Any) -> Any:

@@ -30,8 +30,8 @@ _PAIR = 2  # factors of a product that is rounded once in every order
 class Lose(Protocol):
     """How exact elements of a draft cease to be."""
 
-    def __call__(self, mask: Any, reason: str, grade: Grade = Grade.NOT_EXACT) -> None:
-        """Give the elements of *mask* this grade, for a reason."""
+    def __call__(self, mask: Any, reason: str, grade: Grade = Grade.NOT_EXACT, *, bits: float | None = None) -> None:
+        """Give the elements of *mask* this grade, for a reason; *bits*: of a sum, where that was too many."""
 
 
 def exact_bounds(draft: State) -> Any:
@@ -62,7 +62,10 @@ def fit_sums(draft: State, arithmetic: Arithmetic, lose: Lose) -> float | None:
         if draft.factors is not None and draft.factors <= _PAIR:
             over = _single_products(draft, over, arithmetic, lose)
         reason = f"the sum of |terms| reaches 2^{quanta:.1f} quanta, and only 2^{p} are sure to be exact"
-        lose(over, reason if quanta > p else f"partial results may leave the range of {sums}")
+        if quanta > p:
+            lose(over, reason, bits=quanta)
+        else:
+            lose(over, f"partial results may leave the range of {sums}")
         worst = float(exact_bounds(draft).amax())
     return math.log2(worst) - draft.exponent if 0 < worst < math.inf else None
 

@@ -66,6 +66,8 @@ class Tracked:
         reads: For each operand the number of the first operation that looked at its elements; those that none
             looked at are missing.
         dynamic: Operators that returned shapes that depend on data, with the number of the first one.
+        divisors: Numbers other than powers of two that the program divides by, as averages do by how many terms
+            there are. Multiples of them have exact quotients.
     """
 
     program: Program
@@ -75,6 +77,7 @@ class Tracked:
     unknown: dict[str, int]
     reads: dict[str, int]
     dynamic: dict[str, int]
+    divisors: tuple[float, ...] = ()
 
     @property
     def unread(self) -> tuple[str, ...]:
@@ -180,6 +183,7 @@ def track_program(program: Program, operands: Mapping[str, Any] | None = None, *
         dict(tracker.unknown),
         reads,
         dict(tracker.dynamic),
+        tuple(sorted(tracker.divisors)),
     )
 
 

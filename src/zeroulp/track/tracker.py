@@ -47,6 +47,7 @@ class Tracker(Float64Mode):
         endings: Where exact elements ceased to be, in order.
         unknown: Operators that no rule is for, with the number of the first one.
         dynamic: Operators whose result's shape depended on data, likewise.
+        divisors: Numbers other than powers of two that exact numbers were divided by.
         seen: Blocks of memory that an operator looked at the elements of, with the number of the first one.
     """
 
@@ -60,6 +61,7 @@ class Tracker(Float64Mode):
         self.endings: list[Ending] = []
         self.unknown: dict[str, int] = {}
         self.dynamic: dict[str, int] = {}
+        self.divisors: set[float] = set()
         self.seen: dict[int, int] = {}
 
     def handle(self, call: Call) -> Any:
@@ -188,10 +190,10 @@ class Tracker(Float64Mode):
     def loser(self, call: Call, draft: State, number: int) -> Lose:
         """How elements of a draft that were algebraic cease to be."""
 
-        def lose(mask: Any, reason: str, grade: Grade = Grade.NOT_EXACT) -> None:
+        def lose(mask: Any, reason: str, grade: Grade = Grade.NOT_EXACT, *, bits: float | None = None) -> None:
             count = int(mask.sum())
             if count:
-                ending = Ending(number, call.label, reason, count)
+                ending = Ending(number, call.label, reason, count, bits)
                 self.endings.append(ending)
                 draft.cause = draft.cause or ending
                 draft.grade = torch.where(mask, int(grade), draft.grades).to(torch.uint8)

@@ -133,6 +133,8 @@ def quotient(tracker: Tracker, call: Call, over: State, under: State, number: in
     """
     states = [over, under]
     number = tracker.step() if number is None else number
+    if not torch.is_tensor(under.value) or under.value.numel() == 1:
+        tracker.divisors.add(float(under.value))
     format_ = call.result_format() or tracker.ledger.storage
     value = torch.as_tensor(over.value / under.value)
     draft = State(value, value.abs(), 0, leans=over.leans | under.leans | {DIVISION}, factors=1, format=format_)
@@ -182,5 +184,7 @@ def divided_by_count(tracker: Tracker, call: Call, total: State, count: Any) -> 
     total.format = call.result_format() or tracker.ledger.storage
     if not total.dead:
         fit_sums(total, tracker.arithmetic, tracker.loser(call, total, number))
-    divisor = torch.as_tensor(count, dtype=torch.float64).expand(total.value.shape)
+    divisor = torch.as_tensor(count, dtype=torch.float64)
+    tracker.divisors.update(each for each in divisor.unique().tolist() if not is_power(each))
+    divisor = divisor.expand(total.value.shape)
     return quotient(tracker, call, total, State(divisor, divisor, 0), number)

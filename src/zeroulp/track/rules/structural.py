@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.track.backend import torch
+from zeroulp.track.dyadic import NEUTRAL
 from zeroulp.track.rules.base import NOT_EXACT, Rule, doubtful, unknown
 from zeroulp.track.state import State, joined, of_number
 
@@ -74,6 +75,9 @@ def where(tracker: Tracker, call: Call) -> Any:
     draft.value = value
     draft.bound = torch.where(condition, *[torch.as_tensor(state.bounds) for state in states]).expand(value.shape)
     mask = tracker.ledger.doubtful(condition)
+    if states[0].exponent != states[1].exponent:  # one that nothing is taken from has no say in the quantum
+        pairs = zip(states, (condition, ~condition), strict=True)
+        draft.exponent = min((state.exponent for state, chosen in pairs if _takes(state, chosen)), default=NEUTRAL)
     if not all(state.clean for state in states):
         draft.grade = torch.where(condition, *[state.grades for state in states]).expand(value.shape)
     if mask is not None:
@@ -81,6 +85,15 @@ def where(tracker: Tracker, call: Call) -> Any:
         draft.grade = torch.maximum(draft.grades, doubt.to(torch.uint8))
         draft.cause = draft.cause or mask.cause
     return tracker.settle(call, draft, arithmetic=False)
+
+
+def _takes(state: State, chosen: Any) -> bool:
+    """Whether an exact element that has any terms is among those chosen."""
+    if state.dead:
+        return False
+    bound = torch.as_tensor(state.bound)
+    exact = bound != 0 if state.grade is None else (bound != 0) & (state.grade == 0)
+    return bool((exact & chosen).any())
 
 
 def gather(tracker: Tracker, call: Call) -> Any:
