@@ -1,0 +1,12 @@
+"""
+Shipped problems: one line each, with a reference in PyTorch that a report names and a replay finds again.
+
+    >>> import zeroulp
+    >>> zeroulp.problems.Conv((8, 64, 56, 56), (64, 64, 3, 3), padding=1).title
+    'conv2d'
+"""
+
+from zeroulp.problems.convolution import Conv
+from zeroulp.problems.reference import Reference
+
+__all__ = ["Conv", "Reference"]
