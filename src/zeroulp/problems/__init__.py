@@ -7,6 +7,7 @@ Shipped problems: one line each, with a reference in PyTorch that a report names
 """
 
 from zeroulp.problems.convolution import Conv
+from zeroulp.problems.matmuls import Affine, Batched, Einsum, Grouped, Routed
 from zeroulp.problems.reference import Reference
 
-__all__ = ["Conv", "Reference"]
+__all__ = ["Affine", "Batched", "Conv", "Einsum", "Grouped", "Reference", "Routed"]
