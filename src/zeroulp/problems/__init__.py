@@ -7,7 +7,21 @@ Shipped problems: one line each, with a reference in PyTorch that a report names
 """
 
 from zeroulp.problems.convolution import Conv
+from zeroulp.problems.indexed import EmbeddingBag, ScatterAdd
 from zeroulp.problems.matmuls import Affine, Batched, Einsum, Grouped, Routed
 from zeroulp.problems.reference import Reference
+from zeroulp.problems.scans import Reduce, Scan
 
-__all__ = ["Affine", "Batched", "Conv", "Einsum", "Grouped", "Reference", "Routed"]
+__all__ = [
+    "Affine",
+    "Batched",
+    "Conv",
+    "Einsum",
+    "EmbeddingBag",
+    "Grouped",
+    "Reduce",
+    "Reference",
+    "Routed",
+    "Scan",
+    "ScatterAdd",
+]

@@ -174,9 +174,7 @@ def Affine(
 
 
 @reference
-def affine(
-    torch: Any, x: Any, w: Any, *rest: Any, bias: bool, residual: bool, alpha: float, beta: float
-) -> Any:
+def affine(torch: Any, x: Any, w: Any, *rest: Any, bias: bool, residual: bool, alpha: float, beta: float) -> Any:
     """For `Affine`."""
     del torch
     others = [operand.float() for operand in rest]

@@ -1,15 +1,17 @@
-"""References of shipped problems: functions that are found by their names, called with arguments that are plain data."""
+"""References of shipped problems: functions found by their names, called with arguments that are plain data."""
 
 from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zeroulp.errors import UsageError
 from zeroulp.problem import Linear, Origin, Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 TABLE: dict[str, Callable[..., Any]] = {}
 """By name; each takes PyTorch, then the operands, then its arguments by keyword."""
