@@ -9,6 +9,7 @@ Shipped problems: one line each, with a reference in PyTorch that a report names
 from zeroulp.problems.convolution import Conv
 from zeroulp.problems.indexed import EmbeddingBag, ScatterAdd
 from zeroulp.problems.matmuls import Affine, Batched, Einsum, Grouped, Routed
+from zeroulp.problems.neighbours import Pool, Stencil
 from zeroulp.problems.reference import Reference
 from zeroulp.problems.scans import Reduce, Scan
 
@@ -19,9 +20,11 @@ __all__ = [
     "Einsum",
     "EmbeddingBag",
     "Grouped",
+    "Pool",
     "Reduce",
     "Reference",
     "Routed",
     "Scan",
     "ScatterAdd",
+    "Stencil",
 ]

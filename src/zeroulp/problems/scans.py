@@ -31,9 +31,9 @@ def Reduce(
         contract: Further arguments of `zeroulp.Linear`.
 
     Returns:
-        The problem. Sums are exact while they fit, and a mean of 2^j elements too. Another mean leans on its division: it
-        takes ``division="last"``, and of its results only those that no way to divide can miss are compared. Extremes
-        are exact always, their places where no other element is equal.
+        The problem. Sums are exact while they fit, and a mean of 2^j elements too. Another mean leans on its division:
+        it takes ``division="last"``, and of its results only those that no way to divide can miss are compared.
+        Extremes are exact always, their places where no other element is equal.
 
     Raises:
         UsageError: If there is no such axis or kind.
@@ -104,7 +104,7 @@ def Scan(
 @reference
 def scan(torch: Any, x: Any, first: Any = None, *, axis: int, exclusive: bool, reverse: bool) -> Any:
     """For `Scan`; segments by steps of 1, 2, 4, ..., as Hillis and Steele do it."""
-    values, starts = (None if one is None else one.movedim(axis, -1) for one in (x, first))
+    values, starts = x.movedim(axis, -1), None if first is None else first.movedim(axis, -1)
     if reverse:
         values, starts = values.flip(-1), None if starts is None else starts.flip(-1)
     values = _shifted(torch, values, 1) if exclusive else values
