@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 from zeroulp import check, from_json, problems, replay, to_json
 
-KINDS = ["conv", "matmuls", "scans", "indexed", "neighbours"]
+KINDS = ["conv", "matmuls", "scans", "indexed", "neighbours", "packed", "recurrences"]
 SEEDS = (1, 2, 3)
 CASES = [(kind, case) for kind in KINDS for case in importlib.import_module(f"tests.problems.{kind}").CASES]
 RIGHT = [(case.problem, kernel, f"{kind}, {case.problem.title}: {name}") for kind, case in CASES for name, kernel in case.right.items()]

@@ -10,6 +10,8 @@ from zeroulp.problems.convolution import Conv
 from zeroulp.problems.indexed import EmbeddingBag, ScatterAdd
 from zeroulp.problems.matmuls import Affine, Batched, Einsum, Grouped, Routed
 from zeroulp.problems.neighbours import Pool, Stencil
+from zeroulp.problems.packed import Dequantised, Hadamard, SparseMatmul
+from zeroulp.problems.recurrences import LinearAttention, StateSpace
 from zeroulp.problems.reference import Reference
 from zeroulp.problems.scans import Reduce, Scan
 
@@ -17,14 +19,19 @@ __all__ = [
     "Affine",
     "Batched",
     "Conv",
+    "Dequantised",
     "Einsum",
     "EmbeddingBag",
     "Grouped",
+    "Hadamard",
+    "LinearAttention",
     "Pool",
     "Reduce",
     "Reference",
     "Routed",
     "Scan",
     "ScatterAdd",
+    "SparseMatmul",
+    "StateSpace",
     "Stencil",
 ]
