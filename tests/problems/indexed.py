@@ -91,6 +91,11 @@ def to_table_by_matrix(grad, index, weight=None):
     return counts @ grad
 
 
+def to_means(grad, index, counts=(4, 1, 2, 8), sizes=(4, 0, 2, 8)):
+    of = np.repeat(np.arange(4), sizes)
+    return one_hot(index, 9) @ (grad / np.array(counts, F4)[:, None])[of]
+
+
 SCATTER, GATHER = added(7), lambda grad, index: grad[index]
 CASES = [
     Case(ScatterAdd(20, 7, 5), {"atomics": SCATTER, "multiplied": multiplied(7), "sorted": sorted_runs(7)}, {
@@ -155,5 +160,12 @@ CASES = [
         "empty bag not skipped": lambda g, i, w: to_table(g, i, w, of=np.repeat([0, 1, 2, 3], (3, 5, 1, 4))),
         "padding index skipped": after(to_table, put(0, 0)),
         "last row left out": before(to_table, x2=put(0, -1)),
+    }),
+    Case(EmbeddingBag((4, 0, 2, 8), 9, 3, mode="mean", gradient=True), {"backwards": to_means}, {
+        "not divided": lambda g, i: to_means(g, i, (1, 1, 1, 1)),
+        "count of the next bag": lambda g, i: to_means(g, i, (1, 2, 8, 4)),
+        "updates lost": lambda g, i: assigned(9)(np.repeat(g / np.array([[4], [1], [2], [8]], F4), (4, 0, 2, 8), 0), i),
+        "bags of equal size": lambda g, i: to_means(g, i, sizes=(4, 4, 4, 2)),
+        "last row left out": after(to_means, put(0, -1)),
     }),
 ]

@@ -97,12 +97,14 @@ def EmbeddingBag(
         is 0.
 
     Raises:
-        UsageError: If that mode has no weights, or no gradient here.
+        UsageError: If that mode has no weights, or no gradient here, or a bag has fewer rows than none.
     """
     if mode not in _MODES:
         raise UnknownNameError("mode", mode, _MODES)
     if (weighted and mode != "sum") or (gradient and mode == "max"):
         raise UsageError(f"mode={mode!r} with weights, or its gradient", do='mode="sum"')
+    if min(bags, default=0) < 0:
+        raise UsageError(f"bags of {bags} rows", do="whole numbers, none negative")
     count = sum(bags)
     index = Tensor("index", (count,), role="index", below=vocabulary)
     weights = [Tensor("weight", (count,), format)] if weighted else []
@@ -127,9 +129,12 @@ def embedding_bag_gradient(
     torch: Any, grad: Any, index: Any, weight: Any = None, *, bags: list[int], mode: str, vocabulary: int
 ) -> Any:
     """Of the table: every row of grad goes to all rows of its bag."""
-    counts = torch.tensor(bags, device=index.device)
     if mode == "mean":
-        grad = grad / counts.clamp(min=1).to(grad.dtype)[:, None]
+        halves = all(count & (count - 1) == 0 for count in bags)  # then the reciprocal is exact, and nothing is divided
+        factors = torch.tensor([1 / max(count, 1) if halves else max(count, 1) for count in bags], device=grad.device)
+        factors = factors.to(grad.dtype)[:, None]
+        grad = grad * factors if halves else grad / factors
+    counts = torch.tensor(bags, device=index.device)
     rows = grad.repeat_interleave(counts, 0)
     rows = rows if weight is None else rows * weight[:, None]
     return grad.new_zeros((vocabulary, grad.shape[1])).index_add(0, index, rows)

@@ -76,8 +76,13 @@ def Grouped(
 
     Returns:
         The problem: a (sum of rows, k), b (groups, k, n), out (sum of rows, n). Exact as a matmul with so many terms.
-        Give b of an empty group other values as you like: it never matters.
+        The matrix of an empty group never matters.
+
+    Raises:
+        UsageError: If a group has fewer rows than none.
     """
+    if min(rows, default=0) < 0:
+        raise UsageError(f"groups of {rows} rows", do="whole numbers, none negative")
     operands = [Tensor("a", (sum(rows), k), format), Tensor("b", (len(rows), k, n), format, "weight")]
     arguments = {"rows": list(rows)}
     return problem(grouped_matmul, arguments, operands, name="grouped_matmul", format=format, contract=contract)
