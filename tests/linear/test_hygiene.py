@@ -11,9 +11,6 @@ from tests.linear import problems
 from tests.linear.problems import CONV, MASKED, SCAN, SCATTER, im2col, scatter_by_matmul
 from zeroulp import check
 
-KINDS = {}
-
-
 def found(kernel, problem, **options):
     report = check(kernel, problem, seed=7, **options)
     assert report.verdict.value == "INCORRECT", str(report)
@@ -91,16 +88,16 @@ def test_wrong_dtypes_and_shapes_come_before_values():
 
 def test_a_read_beyond_an_operand_shows():
     def kernel(x):
-        beyond = torch.as_strided(x, (3, 51), (50, 1))
-        return torch.cumsum(x, 1) + 0 * beyond[:, 1:]
+        beyond = np.lib.stride_tricks.as_strided(x, (3, 51), x.strides)
+        return np.cumsum(x, 1) + 0 * beyond[:, 1:]
 
     assert found(kernel, SCAN).kind == "out-of-bounds-read"
 
 
 def test_a_write_beside_an_operand_shows():
     def kernel(x, m, s):
-        torch.as_strided(x, (1,), (1,), x.storage_offset() - 1)[0] = 3.0
-        return problems.masked_by_products(x, m, s)
+        np.lib.stride_tricks.as_strided(x, (7, 9), x.strides)[6, 0] = 3.0
+        return (x * m * s).sum(0, dtype=np.float32)
 
     assert found(kernel, MASKED).kind == "out-of-bounds-write"
 
@@ -123,3 +120,26 @@ def test_a_kernel_that_minds_its_business_is_correct(kernel):
     passing = kernel.__code__.co_argcount == 2
     for seed in range(5):
         assert check(kernel, SCAN, seed=seed, destination_passing=passing).verdict.value == "CORRECT"
+
+
+def test_a_view_of_an_operand_may_be_returned():
+    problem = problems.Linear(lambda x, y: x.T, [problems.Tensor("x", (5, 6)), problems.Tensor("y", (2,))])
+    for kernel in (lambda x, y: np.transpose(x), lambda x, y: np.transpose(x).copy()):
+        report = check(kernel, problem, seed=1)
+        assert report.findings == ()
+        assert report.coverage == 1
+
+
+@pytest.mark.parametrize("passing", [False, True], ids=["returns", "writes"])
+def test_large_outputs_are_no_findings(passing, monkeypatch):
+    monkeypatch.setattr("zeroulp.memory.COPIED_BYTES", 100)
+
+    def kernel(x, *out):
+        found = np.cumsum(x, 1)
+        if not out:
+            return found
+        out[0][...] = found
+
+    report = check(kernel, SCAN, seed=1, destination_passing=passing)
+    assert report.verdict.value == "CORRECT"
+    assert report.calls > 8

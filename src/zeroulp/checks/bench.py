@@ -381,9 +381,7 @@ class Bench:
         now = self.runner.recall(self.calls, output).codes
         return None if now is None or arrays_of(now).equal(now, returned.codes) else now
 
-    def _find(
-        self, seen: Observation, trial: Trial, kind: str, sentence: str, replay: tuple[int, ...] = ()
-    ) -> None:
+    def _find(self, seen: Observation, trial: Trial, kind: str, sentence: str, replay: tuple[int, ...] = ()) -> None:
         sentence = f"{self.problem.title} {sentence}."
         seen.findings.append(Finding(kind, sentence, trial.index, replay or trial.needs))
 

@@ -6,8 +6,8 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
-from zeroulp.checks.linear_run import LinearRun, linear_plan, prepared, refuse, tracking_of
 from zeroulp.checks.judging import REFERENCES, SMALLEST_WORKSPACE
+from zeroulp.checks.linear_run import LinearRun, linear_plan, prepared, refuse, tracking_of
 from zeroulp.checks.run import Run
 from zeroulp.checks.session import Session
 from zeroulp.draw import check_seed, fresh_seed
@@ -115,7 +115,9 @@ def check(
         refuse({**others, "workspace_bytes": workspace_bytes}, (*others, "workspace_bytes"))
         problem, fitted = prepared(problem, chosen, session.spec)
         plan = linear_plan(fitted, trials=trials, repeat=repeat, race_rate=race_rate)
-        asked = {"trials": trials, "repeat": repeat, "race_rate": race_rate}
+        if race_rate is not None:
+            repeat = calls_for(race_rate, plan.wished)
+        asked = {"p_zero": None, "trials": trials, "probes": None, "repeat": repeat}
         linear = LinearRun(plan, session.spec, chosen, asked, started, progress, tracking=tracking_of(fitted))
         with contextlib.nullcontext() if session is kernel else session:
             return linear.judge_all(session)

@@ -12,7 +12,7 @@ from zeroulp.arrays import HOST
 from zeroulp.memory import is_copied
 
 if TYPE_CHECKING:
-    from zeroulp.problem import Matmul
+    from zeroulp.problem import Problem
 
 _MEMINFO = Path("/proc/meminfo")
 _PER_ELEMENT = 24  # bytes that verification takes, until its workspace is full
@@ -47,7 +47,7 @@ class Footprint:
 
 
 def footprint_of(
-    problem: Matmul, block_bytes: int, *, writes: bool, isolation: str, workspace: int | None = None
+    problem: Problem, block_bytes: int, *, writes: bool, isolation: str, workspace: int | None = None
 ) -> Footprint:
     """
     What a check will need.

@@ -16,6 +16,7 @@ from zeroulp.encoding import bits_of
 from zeroulp.formats import PLAIN
 from zeroulp.judge import judge, same
 from zeroulp.linear import Followed, Recipe, changed, draw, follow
+from zeroulp.memory import is_copied
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zeroulp.arrays import Arrays
-    from zeroulp.checks.bench import Observation
+    from zeroulp.checks.bench import Earlier, Observation
+    from zeroulp.checks.snapshot import Snapshot
     from zeroulp.encoding import Array
     from zeroulp.judge import Outcome
     from zeroulp.memory import Region
@@ -91,9 +93,7 @@ class LinearJudge:
         """What every correct kernel returns, compared with what this one did; see `zeroulp.checks.judging.Judge`."""
         del block, operands
         format_, expected = inputs.problem.out_format, inputs.expected
-        flat = replace(
-            expected, codes=np.atleast_1d(expected.codes), compared=np.atleast_1d(inputs.followed.compared)
-        )
+        flat = replace(expected, codes=np.atleast_1d(expected.codes), compared=np.atleast_1d(inputs.followed.compared))
         return judge(np.atleast_1d(on_host(codes, format_)), flat, format_)
 
 
@@ -114,10 +114,26 @@ class LinearBench(Bench):
     def _inputs(self, trial: Trial) -> Any:
         return self.inputs_of(trial)
 
+    def _feed(self, seen: Observation, operands: list[Region], *, plain_guards: bool) -> list[Snapshot]:
+        """Earlier results that change with their operands are views of these: the kernel may return such."""
+        snapshots = super()._feed(seen, operands, plain_guards=plain_guards)
+        self._kept = [kept for kept in self._kept if self._stands(kept)]
+        if self._earlier is not None and not self._stands(self._earlier):
+            self._earlier = None
+        return snapshots
+
+    def _look_at_earlier(self, trial: Trial, seen: Observation, codes: Any, output: Region) -> None:
+        """Nothing of a large output that the kernel writes to: it has one place, which this call has written to."""
+        if not self.writes or is_copied(self.problem.output):
+            super()._look_at_earlier(trial, seen, codes, output)
+
+    def _stands(self, earlier: Earlier) -> bool:
+        now = self.runner.recall(earlier.number, earlier.output).codes
+        return now is not None and bool(arrays_of(now).equal(now, earlier.bits))
+
     def _poison(self, trial: Trial, call: int, only: str) -> Any:
         if self.problem.out_format in PLAIN:  # no NaN: one pattern after the other
-            byte = 1 - call % 2 if self.problem.out == "bool" else _POISONS[(trial.index + call) % len(_POISONS)]
-            return byte
+            return 1 - call % 2 if self.problem.out == "bool" else _POISONS[(trial.index + call) % len(_POISONS)]
         return super()._poison(trial, call, only)
 
     def _differences(self, codes: Any, seen: Observation) -> Differences:
@@ -132,5 +148,3 @@ def different(one: Any, other: Any, problem: Linear) -> NDArray[np.bool_]:
     if arrays_of(one).equal(one, other):
         return np.zeros(tuple(one.shape), bool)
     return ~same(on_host(one, problem.out_format), on_host(other, problem.out_format), problem.out_format)
-
-

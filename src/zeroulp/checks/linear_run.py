@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.checks.linear_bench import LinearBench, LinearJudge
 from zeroulp.checks.linear_naming import name_linear
 from zeroulp.checks.run import NEEDS_NO_NAME, Run
-
 from zeroulp.errors import UsageError
 from zeroulp.exactness import Certificate
 from zeroulp.judge import Differs
-from zeroulp.kernels.load import is_library
 from zeroulp.linear import fit
 from zeroulp.plan import Plan, Trial, calls_for
 from zeroulp.report import Tracking
@@ -79,10 +77,12 @@ class LinearRun(Run):
         reasons, tracking = list(self.plan.unmet), self.tracking
         if tracking is None or self.coverage == 1:
             return tuple(reasons)
-        share = f"{1 - self.coverage:.2%} of the outputs were never compared" if self.coverage else "nothing is exact"
-        for sentence in tracking.ended[:1]:
-            reasons.append((f"{share}: exactness ends at {sentence}", _help(sentence)))
-        if "division" in tracking.leans:
+        share = (
+            f"{1 - self.coverage:.2%} of the outputs were never compared" if self.coverage else "nothing is compared"
+        )
+        problem: Any = self.plan.problem
+        reasons += [(f"{share}: exactness ends at {sentence}", _help(sentence)) for sentence in tracking.ended[:1]]
+        if "division" in tracking.leans and problem.division == "any":
             reasons.append((f"{share}: {_DIVIDES}", "division='last', if kernels divide where the reference does"))
         for demoted in list(dict.fromkeys(filter(None, [*self.demoted, tracking.demoted])))[:1]:
             help_ = "a reference that sums the same products directly; the kernel is not blamed"
@@ -100,16 +100,13 @@ def prepared(problem: Linear, seed: int, spec: KernelSpec) -> tuple[Linear, Fit]
     """The problem with its output known, and what to draw for it. Raises UsageError if there is nothing to follow."""
     if problem.reference is None:
         raise UsageError("the problem has no reference", why="it was read from a report", do="load it from its file")
-    if is_library(spec.target):
-        do = "wrap it in a Python function on arrays"
-        raise UsageError("a C symbol for a problem that is given by a reference", do=do)
     fitted = fit(problem, seed, spec.device)
     return fitted.problem, fitted
 
 
 def tracking_of(fitted: Fit) -> Tracking:
     """What a report says of the reference."""
-    return Tracking(fitted.live, fitted.vacuous, fitted.ended, fitted.leans, fitted.demoted)
+    return Tracking(**{part.name: getattr(fitted, part.name) for part in fields(Tracking)})
 
 
 def linear_plan(

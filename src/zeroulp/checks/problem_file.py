@@ -64,7 +64,8 @@ def with_reference(problem: Linear) -> Linear:
     except UsageError as error:
         why = f"{error.what}; {error.why}" if error.why else error.what
         do = "bring the file back, or pass replace(report, problem=...) to zeroulp.replay"
-        raise ReportFileError("the reference of this report cannot be found", where=origin.file, why=why, do=do) from error
+        what = "the reference of this report cannot be found"
+        raise ReportFileError(what, where=origin.file, why=why, do=do) from error
     found = problem.replace(reference=reference, origin=None).origin
     assert found is not None, "it has just been looked for"
     if found.source != origin.source:

@@ -65,12 +65,14 @@ def replay(
 
     problem = with_reference(report.problem) if isinstance(report.problem, Linear) else report.problem
 
+    given: Any = problem
+
     def run(indices: tuple[int, ...]) -> Report:
         started = time.perf_counter()
         records = [record for record in report.trials if record.index in indices]
         again: Run
         if isinstance(problem, Linear):
-            plan = Plan(problem, tuple(_linear_trial(problem, record) for record in records), (), 1.0, report.wished)
+            plan = Plan(given, tuple(_linear_trial(problem, record) for record in records), (), 1.0, report.wished)
             if report.tracking is not None:
                 plan = with_changes(plan, unmet=report.tracking.vacuous)
             again = LinearRun(plan, spec, report.seed, report.options, started, progress, tracking=report.tracking)

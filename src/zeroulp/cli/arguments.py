@@ -37,7 +37,9 @@ def add_problem_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--bias", metavar="FORMAT", help="format of a bias of shape (n,), a further operand")
     names = [*LAYOUTS, "any"]
     group.add_argument("--layouts", metavar="LAYOUT", help=f"memory layout: {', '.join(names)} (default: contiguous)")
-    group.add_argument("--problem", metavar="FILE.py[:NAME]", help="a Python file that defines `problem` (or NAME) instead")
+    group.add_argument(
+        "--problem", metavar="FILE.py[:NAME]", help="a Python file that defines it, as `problem` or NAME"
+    )
     contract = parser.add_argument_group("the contract")
     for clause, words in CLAUSES.items():
         contract.add_argument(f"--{clause.replace('_', '-')}", metavar="|".join(words), help=f"clause {clause}")

@@ -13,18 +13,19 @@ from zeroulp.errors import KernelNotFoundError, KernelRaisedError, UsageError
 from zeroulp.kernels.frameworks import framework_for
 from zeroulp.kernels.python import PythonKernel, call_guarded
 from zeroulp.kernels.shared_library import library_kernel
+from zeroulp.problem import Matmul
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
     from zeroulp.kernels.spec import Kernel, KernelSpec
-    from zeroulp.problem import Matmul
+    from zeroulp.problem import Problem
 
 _LIBRARY_SUFFIXES = (".so", ".dylib", ".dll")
 
 
-def load(spec: KernelSpec, problem: Matmul) -> Kernel:
+def load(spec: KernelSpec, problem: Problem) -> Kernel:
     """
     Find the kernel that *spec* means.
 
@@ -43,6 +44,9 @@ def load(spec: KernelSpec, problem: Matmul) -> Kernel:
         if spec.device != "cpu":
             do = "wrap it in a Python function on tensors, or leave the device at 'cpu'"
             raise UsageError(f"a C symbol on {spec.device!r}", why="it is called with pointers to host memory", do=do)
+        if not isinstance(problem, Matmul):
+            do = "wrap it in a Python function on arrays"
+            raise UsageError("a C symbol for a problem that is given by a reference", do=do)
         return library_kernel(place, name, spec.signature, problem)
     if spec.signature:
         raise UsageError("a signature for a Python function", do="leave it out; it is for C symbols")
@@ -55,7 +59,7 @@ def load(spec: KernelSpec, problem: Matmul) -> Kernel:
     return wrap(function, spec, problem)
 
 
-def wrap(function: Callable[..., Any], spec: KernelSpec, problem: Matmul) -> Kernel:
+def wrap(function: Callable[..., Any], spec: KernelSpec, problem: Problem) -> Kernel:
     """A function as a kernel for *problem*; its framework is found if *spec* names none."""
     if not callable(function):
         raise UsageError(f"{spec.target} is a {type(function).__name__}, not a function")

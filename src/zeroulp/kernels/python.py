@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zeroulp.encoding import Array
     from zeroulp.kernels.device import Device
     from zeroulp.kernels.frameworks import Framework
-    from zeroulp.problem import Matmul
+    from zeroulp.problem import Problem
 
 
 _LONGEST_MESSAGE = 300  # characters
@@ -40,7 +40,7 @@ class PythonKernel:
         self,
         function: Callable[..., Any],
         framework: Framework,
-        problem: Matmul,
+        problem: Problem,
         *,
         destination_passing: bool,
         device: str = "cpu",
@@ -54,7 +54,7 @@ class PythonKernel:
         self._device_name = device
         self._device: Device | None = None
 
-    def for_problem(self, problem: Matmul) -> PythonKernel:
+    def for_problem(self, problem: Problem) -> PythonKernel:
         """The same function for another problem."""
         passing = self._destination_passing
         return PythonKernel(

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
 
     from zeroulp.encoding import Array
     from zeroulp.kernels.device import Device
-    from zeroulp.problem import Matmul
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Kernel(Protocol):
 
     framework: str
 
-    def for_problem(self, problem: Matmul) -> Kernel:
+    def for_problem(self, problem: Any) -> Kernel:
         """
         The same candidate, loaded already, for another problem.
 

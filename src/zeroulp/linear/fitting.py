@@ -1,5 +1,5 @@
 """
-What to draw for a problem: so that much of the output is exact, all bits of sums are used, and the outputs depend on it.
+What to draw for a problem: much of the output is to be exact, and to depend on it; all bits of sums are to be used.
 
 A few recipes are followed through the reference on drawings of their own; those that compare most are kept. Then every
 operand is redrawn alone, to see what changes.
@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zeroulp.draw import Seed
-from zeroulp.linear.following import Followed, follow, resolved, tensors_of
+from zeroulp.linear.following import Followed, examined, resolved_by, tensors_of, tracked_on
 from zeroulp.linear.sampling import Recipe, draw
-from zeroulp.track.grades import Operation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zeroulp.problem import Linear
+    from zeroulp.track.grades import Operation
 
 _MAGNITUDES = (15, 3, 1)
 _DENSITIES = (1 / 4, 1 / 16, 1 / 64, 1 / 256)
@@ -31,7 +31,7 @@ _TRIES = 4  # of one recipe, with ever smaller numbers
 _FIRST = 1 << 32  # numbers of drawings that are no trials
 _REDRAWN = 2  # how often each operand is drawn anew
 _AGAIN = 4  # drawings among which one that differs is looked for
-_GOOD = 0.99  # of the largest share that a recipe reaches
+_GOOD = 0.5  # of the largest share that a recipe reaches: what changes from drawing to drawing is a sample
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class Fit:
         ended: Where exactness ended, and for how many elements: sentences, in the order of the operations.
         leans: What elements lean on beside sums and products.
         demoted: What the reference itself does otherwise, in a sentence; empty if nothing.
+        unchecked: Why the reference could not check itself; empty if it could.
     """
 
     problem: Linear
@@ -56,6 +57,23 @@ class Fit:
     ended: tuple[str, ...] = ()
     leans: tuple[str, ...] = ()
     demoted: str = ""
+    unchecked: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """
+    A recipe, and what came of a drawing.
+
+    Args:
+        recipe: How it was drawn.
+        followed: What every correct kernel returns.
+        alive: Share of the elements that are compared, and another number in another drawing.
+    """
+
+    recipe: Recipe
+    followed: Followed
+    alive: float
 
 
 @dataclass
@@ -65,7 +83,7 @@ class _Fitter:
     problem: Linear
     seed: int
     device: str
-    tried: list[tuple[Recipe, Followed]] = field(default_factory=list)
+    tried: list[Tried] = field(default_factory=list)
     drawings: int = 0
 
     def source(self) -> Seed:
@@ -74,15 +92,25 @@ class _Fitter:
         return Seed(self.seed, _FIRST + self.drawings)
 
     def try_recipe(self, recipe: Recipe) -> Followed:
-        """Follow one drawing."""
-        followed = follow(self.problem, draw(self.problem, recipe, self.source()), self.device)
-        self.tried.append((recipe, followed))
+        """Follow one drawing, and see what is another number in the next one."""
+        tracked = tracked_on(self.problem, draw(self.problem, recipe, self.source()))
+        if not self.tried:
+            self.problem = resolved_by(self.problem, tracked)
+        followed = examined(self.problem, tracked, self.device)
+        alive = 0.0
+        if followed.share:
+            program = followed.tracked.program
+            other = program.plain(tensors_of(self.problem, draw(self.problem, recipe, self.source())))[0]
+            values = followed.tracked.outputs[0].values
+            if other.shape == values.shape:
+                alive = float((np.asarray((other != values).cpu()) & followed.compared).mean())
+        self.tried.append(Tried(recipe, followed, alive))
         return followed
 
     @property
     def best(self) -> float:
         """The largest share of the output that a recipe compares."""
-        return max((followed.share for _, followed in self.tried), default=0.0)
+        return max((one.followed.share for one in self.tried), default=0.0)
 
     def try_all(self) -> None:
         """Dense, then sparse where that is too much, then each operand wide; distinct inputs where choices are made."""
@@ -94,7 +122,7 @@ class _Fitter:
                 break
         if self.best < 1:
             self.try_recipe(Recipe("distinct"))
-        density = max(self.tried, key=lambda one: one[1].share)[0].density
+        density = max(self.tried, key=lambda one: (one.alive, one.followed.share)).recipe.density
         for tensor in self.problem.tensors:
             if tensor.number_format is not None:
                 self._widen(tensor.name, density)
@@ -114,16 +142,18 @@ class _Fitter:
             self.tried.pop()
             bits = bits * 2 // 3
 
-    def kept(self) -> list[tuple[Recipe, Followed]]:
-        """Those that compare as much as any, or what no other does."""
-        order = sorted(self.tried, key=lambda one: -one[1].share)
+    def kept(self) -> list[Tried]:
+        """Those that compare as much that varies as any, or what no other does."""
+        order = sorted(self.tried, key=lambda one: (-one.alive, -one.followed.share))
+        most = order[0].alive
         seen: NDArray[np.bool_] | None = None
         found = []
-        for recipe, followed in order:
-            adds = seen is None or bool((followed.compared & ~seen).any())
-            if followed.share and (adds or followed.share >= _GOOD * self.best):
-                found.append((recipe, followed))
-                seen = followed.compared if seen is None else seen | followed.compared
+        for one in order:
+            compared = one.followed.compared
+            adds = seen is None or bool((compared & ~seen).any())
+            if one.followed.share and (adds or (one.alive and one.alive >= _GOOD * most)):
+                found.append(one)
+                seen = compared if seen is None else seen | compared
         return found or order[:1]
 
 
@@ -139,17 +169,17 @@ def fit(problem: Linear, seed: int, device: str = "cpu") -> Fit:
     Raises:
         ProgramError: If the reference cannot be followed: it is random, fails in float64, returns no tensor or several.
     """
-    first = draw(problem, Recipe("dense"), Seed(seed, _FIRST))
-    fitter = _Fitter(resolved(problem, first), seed, device)
+    fitter = _Fitter(problem, seed, device)
     fitter.try_all()
     kept = fitter.kept()
-    live, vacuous = _liveness(fitter, kept)
-    followed = [one for _, one in fitter.tried]
-    union = np.logical_or.reduce([one.compared for _, one in kept])
-    ended = () if union.all() else tuple(_endings(kept[0][1]))
-    leans = sorted({what for one in followed for what in one.tracked.outputs[0].leans})
-    demoted = next((one.demoted for _, one in kept if one.demoted), "")
-    return Fit(fitter.problem, tuple(recipe for recipe, _ in kept), live, vacuous, ended, tuple(leans), demoted)
+    live, vacuous = _liveness(fitter, kept)  # which may keep more
+    union = np.logical_or.reduce([one.followed.compared for one in kept])
+    ended = () if union.all() else tuple(_endings(kept[0].followed))
+    leans = sorted({what for one in fitter.tried for what in one.followed.tracked.outputs[0].leans})
+    demoted = next((one.followed.demoted for one in kept if one.followed.demoted), "")
+    unchecked = next((one.followed.unchecked for one in kept if one.followed.unchecked), "")
+    recipes = tuple(one.recipe for one in kept)
+    return Fit(fitter.problem, recipes, live, vacuous, ended, tuple(leans), demoted, unchecked)
 
 
 def _endings(followed: Followed) -> Iterator[str]:
@@ -163,35 +193,36 @@ def _endings(followed: Followed) -> Iterator[str]:
             yield f"{ending.sentence()} ({min(share, 1):.1%} of its elements)"
 
 
-def _liveness(
-    fitter: _Fitter, kept: list[tuple[Recipe, Followed]]
-) -> tuple[dict[str, float], tuple[tuple[str, str], ...]]:
-    """What changes with each operand, and why too little does."""
+def _liveness(fitter: _Fitter, kept: list[Tried]) -> tuple[dict[str, float], tuple[tuple[str, str], ...]]:
+    """What changes with each operand, and why too little does; a recipe that alone shows an operand is kept too."""
     from zeroulp import track  # noqa: PLC0415  (with PyTorch, which is there by now)
 
     problem = fitter.problem
     live: dict[str, float] = {}
     cuts: dict[str, Operation | None] = {}
     share, why = 0.0, ""
-    for recipe, followed in kept:
+    for one in [*kept, *(one for one in fitter.tried if one not in kept)]:
+        recipe, followed = one.recipe, one.followed
         left = [tensor.name for tensor in problem.tensors if not live.get(tensor.name)]
         if not left or followed.share == 0:
             continue
         redrawn = _redrawn(fitter, recipe, followed, left)
         found = track.liveness(followed.tracked, redrawn)
+        if one not in kept and any(row.live for row in found.operands):
+            kept.append(one)
         for row in found.operands:
             live[row.name], cuts[row.name] = max(row.share, live.get(row.name, 0.0)), row.cut
         share, why = max(share, found.share), why or found.vacuous
     if not live:
         return live, ()
-    unread = kept[0][1].tracked.unread
+    unread = kept[0].followed.tracked.unread
     if share < track.live.LEAST_SHARE:
         return live, ((f"vacuous: {why}", _whatever(cuts)),)
     reasons = []
     for name, changes in live.items():
         if changes == 0:
             cut = cuts[name]
-            where = f"what it changes vanishes in operation {cut.number}, {cut.name}" if cut else "no operation shows it"
+            where = f"what it changes vanishes in operation {cut.number}, {cut.name}" if cut else "nothing shows it"
             where = "no operation of the reference reads it" if name in unread else where
             reasons.append((f"vacuous: operand {name} never matters: {where}", "leave it out, or mend the reference"))
     return live, tuple(reasons)
@@ -199,7 +230,8 @@ def _liveness(
 
 def _redrawn(fitter: _Fitter, recipe: Recipe, followed: Followed, names: list[str]) -> dict[str, list[object]]:
     """Other drawings of operands, as far as they can be drawn otherwise."""
-    problem, found = fitter.problem, {name: [] for name in names}  # type: dict[str, list[object]]
+    problem = fitter.problem
+    found: dict[str, list[object]] = {name: [] for name in names}
     for _ in range(_REDRAWN * _AGAIN):
         drawn = tensors_of(problem, draw(problem, recipe, fitter.source()))
         for name in names:

@@ -42,12 +42,14 @@ class Followed:
         expected: Encodings, and which of them are compared.
         certificate: Why.
         demoted: What the reference itself does otherwise; empty if nothing.
+        unchecked: Why it could not be asked; empty if it was.
     """
 
     tracked: Tracked
     expected: Expected
     certificate: Certificate
     demoted: str = ""
+    unchecked: str = ""
 
     @property
     def compared(self) -> NDArray[np.bool_]:
@@ -94,7 +96,12 @@ def tracked_on(problem: Linear, values: Mapping[str, Array]) -> Tracked:
 
 def resolved(problem: Linear, values: Mapping[str, Array]) -> Linear:
     """The problem with its output as the reference returns it. Raises ProgramError if that contradicts what is said."""
-    output = tracked_on(problem, values).outputs[0]
+    return resolved_by(problem, tracked_on(problem, values))
+
+
+def resolved_by(problem: Linear, tracked: Tracked) -> Linear:
+    """The same by a drawing that has been tracked."""
+    output = tracked.outputs[0]
     found, shape = _format_of(output).name, tuple(output.values.shape)
     for what, said, is_ in (("format", problem.out, found), ("shape", problem.shape, shape)):
         if said and said != is_:
@@ -117,7 +124,11 @@ def follow(problem: Linear, values: Mapping[str, Array], device: str = "cpu") ->
     Raises:
         ProgramError: If the reference cannot be followed, or returns another shape than before.
     """
-    tracked = tracked_on(problem, values)
+    return examined(problem, tracked_on(problem, values), device)
+
+
+def examined(problem: Linear, tracked: Tracked, device: str) -> Followed:
+    """The same for a drawing that has been tracked."""
     output = tracked.outputs[0]
     if tuple(output.values.shape) != problem.shape or _format_of(output).name != problem.out:
         raise ProgramError(
@@ -134,7 +145,8 @@ def follow(problem: Linear, values: Mapping[str, Array], device: str = "cpu") ->
     compared = _compared(problem, tracked.outputs[0])
     codes = _codes(tracked.outputs[0], problem.out_format)
     expected = Expected(codes, (), compared, None, _is_rounded(tracked.outputs[0], compared))
-    return Followed(tracked, expected, _certificate(problem, tracked, compared), demoted)
+    unchecked = f"the reference could not be run on {device}: {check.unsupported}" if check.unsupported else ""
+    return Followed(tracked, expected, _certificate(problem, tracked, compared), demoted, unchecked)
 
 
 def _compared(problem: Linear, output: Output) -> NDArray[np.bool_]:

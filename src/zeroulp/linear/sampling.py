@@ -104,6 +104,6 @@ def changed(values: dict[str, Array], name: str, stream: Stream) -> dict[str, Ar
         flat[[one, other]] = flat[[other, one]]
     elif flat.dtype == np.bool_:
         flat[places[0]] = ~flat[places[0]]
-    else:
-        flat[places[0]] = -flat[places[0]]  # zeros and indices that are all the same stay as they are
+    elif not np.issubdtype(flat.dtype, np.integer):  # indices that are all the same stay as they are
+        flat[places[0]] = -flat[places[0]]
     return {**values, name: array}

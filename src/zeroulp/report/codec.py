@@ -16,8 +16,8 @@ from zeroulp.errors import ReportFileError, UsageError
 from zeroulp.exactness import Certificate
 from zeroulp.judge import Differs, Matched, Outcome, Value
 from zeroulp.kernels import KernelSpec
-from zeroulp.probes import probe_named
 from zeroulp.linear import Recipe
+from zeroulp.probes import probe_named
 from zeroulp.problem import Matmul, layout_named, problem_from_dict
 from zeroulp.report.model import Audited, Finding, Report, Tracking, TrialRecord, Verdict
 from zeroulp.unmet import Skipped
@@ -231,6 +231,7 @@ def _tracking(data: dict[str, Any] | None) -> Tracking | None:
         ended=_part(data, "ended", _every(_TEXT)),
         leans=_part(data, "leans", _every(_TEXT)),
         demoted=_part(data, "demoted", _TEXT),
+        unchecked=_part(data, "unchecked", _TEXT),
     )
 
 

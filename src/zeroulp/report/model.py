@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from zeroulp.exactness import Certificate
     from zeroulp.judge import Outcome
     from zeroulp.kernels import KernelSpec
-    from zeroulp.problem import Matmul
     from zeroulp.unmet import Skipped
 
 FINDING_KINDS = (
@@ -125,6 +124,7 @@ class Tracking:
         ended: Where exactness ended, operation by operation.
         leans: What exactness leans on beside sums and products (``"division"``).
         demoted: What the reference itself does otherwise, where that was asked, so that it is not compared.
+        unchecked: Why it could not be asked.
     """
 
     live: dict[str, float] = field(default_factory=dict)
@@ -132,6 +132,7 @@ class Tracking:
     ended: tuple[str, ...] = ()
     leans: tuple[str, ...] = ()
     demoted: str = ""
+    unchecked: str = ""
 
 
 @dataclass(frozen=True)

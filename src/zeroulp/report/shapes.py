@@ -44,7 +44,8 @@ class ShapesReport:
     @property
     def problem(self) -> Matmul:
         """The given problem."""
-        return self.reports[0].problem
+        given: Matmul = self.reports[0].problem
+        return given
 
     @property
     def seed(self) -> int:

@@ -178,7 +178,7 @@ def _tracking(report: Report) -> list[str]:
     lines = [_item("depends on", f"{live} of the exact outputs")] if live else []
     lines += [_item("exactness ends", sentence) for sentence in tracking.ended[:3]]
     lines += [_item("leans on", ", ".join(tracking.leans))] if tracking.leans else []
-    return lines + ([_item("self-check", tracking.demoted)] if tracking.demoted else [])
+    return lines + [_item("self-check", text) for text in (tracking.demoted, tracking.unchecked) if text]
 
 
 def _audited(report: Report) -> list[str]:

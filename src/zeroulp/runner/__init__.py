@@ -16,11 +16,11 @@ from zeroulp.runner.process import WorkerProcess
 
 if TYPE_CHECKING:
     from zeroulp.kernels import KernelSpec
-    from zeroulp.problem import Matmul
+    from zeroulp.problem import Problem
 
 __all__ = ["InProcess", "Returned", "Runner", "WorkerProcess", "start_worker"]
 
 
-def start_worker(spec: KernelSpec, problem: Matmul, size_bytes: int, deadline_seconds: float) -> WorkerProcess:
+def start_worker(spec: KernelSpec, problem: Problem, size_bytes: int, deadline_seconds: float) -> WorkerProcess:
     """A worker that has loaded the kernel and shares a block of *size_bytes* with us."""
     return WorkerProcess(spec, problem, size_bytes, deadline_seconds)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from zeroulp.kernels import KernelSpec
     from zeroulp.kernels.device import Device
     from zeroulp.memory import Region
-    from zeroulp.problem import Matmul
+    from zeroulp.problem import Problem
 
 _LOG_TAIL_BYTES = 4000
 _LOADING_SECONDS = 120.0  # importing a framework takes its time
@@ -69,7 +69,7 @@ class WorkerProcess:
     _device: Device | None = None
     _latest: Call | None = None
 
-    def __init__(self, spec: KernelSpec, problem: Matmul, size_bytes: int, deadline_seconds: float) -> None:
+    def __init__(self, spec: KernelSpec, problem: Problem, size_bytes: int, deadline_seconds: float) -> None:
         if not deadline_seconds > 0:
             raise UsageError(f"a deadline of {deadline_seconds:g} s", do="pass a positive number of seconds")
         self._spec = spec
@@ -109,7 +109,7 @@ class WorkerProcess:
         os.close(from_worker[1])
         self._channel = Channel(from_worker[0], to_worker[1])
 
-    def turn_to(self, problem: Matmul, size_bytes: int) -> None:
+    def turn_to(self, problem: Problem, size_bytes: int) -> None:
         """
         Get ready for another problem, with the kernel as it is loaded and a block of another size.
 
@@ -126,7 +126,7 @@ class WorkerProcess:
         self.block = map_memory(self._shared, size)
         self._share({"do": "share", "size": size})
 
-    def _arranged(self, problem: Matmul, size_bytes: int) -> tuple[Region, int]:
+    def _arranged(self, problem: Problem, size_bytes: int) -> tuple[Region, int]:
         """Where results are copied to, and the bytes of all; on a device only those that are not looked at in place."""
         landing, size = _landing(problem, size_bytes)
         writes = self._spec.destination_passing or is_library(self._spec.target)
@@ -259,7 +259,7 @@ class WorkerProcess:
         return printable(self._log.read().decode(errors="replace").replace("\r\n", "\n")).strip()
 
 
-def _landing(problem: Matmul, size_bytes: int) -> tuple[Region, int]:
+def _landing(problem: Problem, size_bytes: int) -> tuple[Region, int]:
     """Where results of *problem* are copied to, behind a block of *size_bytes*, and the bytes of both."""
     regions, extra = memory.arrange([(problem.output, Layout("landing"))])
     base = -(-size_bytes // 64) * 64

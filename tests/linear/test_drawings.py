@@ -1,0 +1,130 @@
+"""Operands: the same bits everywhere, numbers of their formats, and what comes of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tests.linear import problems
+from zeroulp import Linear, Tensor, UsageError, check
+from zeroulp.arrays import HOST
+from zeroulp.arrays.torch import Torch
+from zeroulp.checks import Session
+from zeroulp.checks.inputs import digest
+from zeroulp.checks.linear_bench import LinearJudge, different, draw_linear
+from zeroulp.checks.linear_run import linear_plan
+from zeroulp.draw import Seed
+from zeroulp.linear import Recipe, changed, draw, fit
+
+ALL = (problems.MASKED, problems.SCATTER, problems.LARGEST, problems.HALF_CONV, problems.TOTAL, problems.MATMULS)
+RECIPES = (Recipe("dense", 15), Recipe("sparse", 1, 0.25), Recipe("wide", 2**20, 1.0, "x"), Recipe("distinct"))
+
+
+@pytest.mark.parametrize("problem", ALL, ids=lambda p: p.name)
+def test_the_library_of_a_device_fills_and_judges_as_the_host_does(problem):
+    arrays = Torch(torch.device("cpu"))
+    fitted = fit(problem, 1)
+    for trial in linear_plan(fitted).trials[:3]:
+        inputs = draw_linear(fitted.problem, trial, 1, "cpu")
+        there = {o.name: torch.empty(o.shape, dtype=getattr(torch, o.format.name)) for o in fitted.problem.operands}
+        here = {name: np.empty_like(array) for name, array in inputs.values.items()}
+        inputs.fill(arrays, there)
+        inputs.fill(HOST, here)
+        assert digest(there, arrays) == digest(here, HOST)
+        codes = arrays.codes(problem.reference(*there.values()))
+        assert LinearJudge().outcome(inputs, None, [], codes).compared == inputs.followed.compared.sum()
+        assert not different(codes, codes.clone(), fitted.problem).any()
+        assert different(codes, codes + 1, fitted.problem).all()
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda r: r.name)
+@pytest.mark.parametrize("problem", ALL, ids=lambda p: p.name)
+def test_drawings_are_as_the_recipe_says(problem, recipe):
+    one, same, other = (draw(problem, recipe, Seed(3, trial)) for trial in (1, 1, 2))
+    for tensor in problem.tensors:
+        array = one[tensor.name]
+        assert array.shape == tensor.shape
+        assert array.dtype.name == tensor.format
+        assert np.array_equal(array, same[tensor.name])
+        if tensor.size > 3:
+            assert not np.array_equal(array, other[tensor.name])
+        if tensor.number_format is None:
+            continue
+        numbers = np.asarray(array, np.float64)
+        assert (numbers == np.round(numbers)).all()
+        assert np.abs(numbers).max(initial=0) <= tensor.number_format.exact_integer_limit
+        if recipe.name == "dense":
+            assert (numbers != 0).all()
+            assert np.abs(numbers).max() <= 15
+        if recipe.name == "distinct" and tensor.role == "input":
+            assert np.unique(numbers).size == tensor.size
+
+
+def test_indices_are_within_their_bound_and_distinct_where_they_are_to_be():
+    tensors = [Tensor("i", (50,), role="index", below=7), Tensor("j", (50,), "int32", role="index", below=60, distinct=True)]
+    drawn = draw(Linear(lambda i, j: i, tensors), Recipe("dense"), Seed(1, 1))
+    assert set(drawn["i"].tolist()) == set(range(7))
+    assert np.unique(drawn["j"]).size == 50
+    assert 0 <= drawn["j"].min() <= drawn["j"].max() < 60
+
+
+def test_a_change_in_place_keeps_what_a_number_may_be():
+    def redrawn(array):
+        return changed({"x": array}, "x", Seed(1, 1).stream("change"))["x"]
+
+    before = np.arange(20)
+    after = redrawn(before)
+    assert sorted(after) == list(before)
+    assert (after != before).sum() == 2
+    assert redrawn(np.full(5, 3.0, np.float32)).sum() == 9
+    assert (redrawn(np.full(5, 3)) == 3).all()
+    assert redrawn(np.zeros(4, bool)).sum() == 1
+
+
+def test_bits_that_are_left_go_to_one_operand():
+    fitted = fit(problems.CONV, 1)
+    wide = {recipe.operand: recipe.magnitude for recipe in fitted.recipes if recipe.name == "wide"}
+    assert set(wide) == {"x", "w", "b"}
+    assert min(wide.values()) >= 2**16
+
+
+def test_sums_that_are_too_long_are_thinned_out():
+    problem = Linear(lambda x, w: x @ w, [Tensor("x", (2, 4000), "bf16"), Tensor("w", (4000, 3), "bf16")], accumulate="any")
+    fitted = fit(problem, 1)
+    assert fitted.recipes[0].density < 1
+    assert check(lambda x, w: (x.float() @ w.float()).bfloat16(), problem, seed=1, framework="torch").coverage > 0.5
+
+
+def test_whole_numbers_and_truth_values_may_be_results():
+    operands = [Tensor("x", (6, 16), "int8"), Tensor("y", (16, 4), "int8")]
+    product = Linear(lambda x, y: x.int() @ y.int(), operands)
+    assert check(lambda x, y: (x.double() @ y.double()).int(), product, seed=1, framework="torch").verdict.value == "CORRECT"
+    assert check(lambda x, y: ((x.int() @ y.int()) & -2), product, seed=1, framework="torch").verdict.value == "INCORRECT"
+    larger = Linear(lambda x, y: x > y, [Tensor("x", (6, 4)), Tensor("y", (6, 4))])
+    assert check(np.greater, larger, seed=1).verdict.value == "CORRECT"
+    assert check(np.greater_equal, larger, seed=1).verdict.value == "INCORRECT"
+    assert check(lambda x, y: np.zeros((6, 4), bool), larger, seed=1).verdict.value == "INCORRECT"
+
+
+def test_each_operation_by_itself_is_another_contract():
+    def reference(x, y):
+        return (x + y) - y
+
+    problem = Linear(reference, [Tensor("x", (9,)), Tensor("y", (9,))])
+    assert check(lambda x, y: x.copy(), problem, seed=1).findings == ()
+    assert check(lambda x, y: (x + y) - y, problem.replace(refactored=False), seed=1).findings == ()
+
+
+def test_one_session_runs_several_problems():
+    with Session(lambda x, y: np.dot(x[::-1], y[::-1])) as session:
+        for size in (5, 50, 3):
+            problem = Linear(problems.total, [Tensor("x", (size,)), Tensor("y", (size,))])
+            assert check(session, problem, seed=1).verdict.value == "CORRECT"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is such a device")
+def test_a_device_that_is_not_there_is_one_clear_error():
+    with pytest.raises(UsageError, match="there is no device 'cuda'"):
+        check(problems.im2col, problems.CONV, device="cuda")
