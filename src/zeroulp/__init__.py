@@ -10,6 +10,7 @@ order; the bits are worked out independently and compared.
     'CORRECT'
 """
 
+from zeroulp import problems
 from zeroulp.checks import assert_correct, check, check_grid, check_shapes, replay
 from zeroulp.errors import KernelError, KernelIncorrectError, UsageError, ZeroulpError
 from zeroulp.exactness import Certificate, Family, Lattice, certify
@@ -64,6 +65,7 @@ __all__ = [
     "from_json",
     "grid_from_jsonl",
     "make_plan",
+    "problems",
     "ragged_shapes",
     "replay",
     "shape_from_jsonl",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from zeroulp.errors import ReportFileError, UsageError, ZeroulpError
 from zeroulp.problem import Linear, Matmul
+from zeroulp.problems import Reference
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -78,7 +79,7 @@ def with_reference(problem: Linear) -> Linear:
 
 
 def _reference(problem: Linear) -> Any:
-    """From the problem's own file, else by the function's name. Raises UsageError."""
+    """From the problem's own file, or `zeroulp.problems`, else by the function's name. Raises UsageError."""
     origin = problem.origin
     assert origin is not None, "a report says where it stood"
     if origin.problem:
@@ -86,6 +87,8 @@ def _reference(problem: Linear) -> Any:
         if isinstance(loaded, Linear):
             return loaded.reference
         raise UsageError(f"{origin.problem} is no zeroulp.Linear any more")
+    if origin.arguments:
+        return Reference(origin.name, origin.arguments)
     if "<" in origin.name or not origin.file:
         what = f"{origin.name or 'it'} cannot be found by its name"
         raise UsageError(what, why="it was a lambda, or a function within a function")

@@ -32,16 +32,20 @@ class Origin:
         file: Its file; empty if it has none.
         source: Its text; empty if nobody knows it.
         problem: What the problem is called in a file that defines it; empty if it was made elsewhere.
+        arguments: Of a reference of `zeroulp.problems`, found by its name: what it is called with, as JSON; else empty.
     """
 
     name: str = ""
     file: str = ""
     source: str = ""
     problem: str = ""
+    arguments: str = ""
 
     @classmethod
     def of(cls, reference: Any) -> Origin:
         """As far as it can be told."""
+        if isinstance(own := getattr(reference, "origin", None), Origin):
+            return own
         found = reference if hasattr(reference, "__qualname__") else type(reference)
         try:
             file = str(Path(inspect.getsourcefile(found) or "").resolve()) if inspect.getsourcefile(found) else ""

@@ -1,0 +1,56 @@
+"""Correct kernels of another structure are accepted, and faults of the problem's own kind are found."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from zeroulp import check, from_json, problems, replay, to_json
+
+KINDS = ["conv", "matmuls", "scans", "indexed", "neighbours", "packed", "recurrences"]
+SEEDS = (1, 2, 3)
+CASES = [(kind, case) for kind in KINDS for case in importlib.import_module(f"tests.problems.{kind}").CASES]
+RIGHT = [(case.problem, kernel, f"{kind}, {case.problem.title}: {name}") for kind, case in CASES for name, kernel in case.right.items()]
+WRONG = [(case.problem, kernel, f"{kind}, {case.problem.title}: {name}") for kind, case in CASES for name, kernel in case.wrong.items()]
+
+
+def rows(table):
+    return [pytest.param(problem, kernel, id=name) for problem, kernel, name in table]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("problem", "kernel"), rows(RIGHT))
+def test_a_kernel_of_another_structure_is_correct(problem, kernel):
+    for seed in SEEDS:
+        report = check(kernel, problem, seed=seed, framework="numpy")
+        assert report.verdict.value == "CORRECT", str(report)
+        assert report.coverage == 1
+        assert min(report.tracking.live.values()) > 0
+
+
+@pytest.mark.parametrize(("problem", "kernel"), rows(WRONG))
+def test_a_fault_is_found(problem, kernel):
+    report = check(kernel, problem, seed=4, framework="numpy")
+    assert report.verdict.value == "INCORRECT", str(report)
+    assert report.findings[0].kind == "wrong-result", str(report)
+
+
+@pytest.mark.parametrize("case", [case for _, case in CASES], ids=[f"{kind}, {case.problem.title}" for kind, case in CASES])
+def test_the_reference_is_found_again_for_a_replay(case):
+    assert len(case.wrong) >= 5
+    kernel = next(iter(case.wrong.values()))
+    report = from_json(to_json(check(kernel, case.problem, seed=5, framework="numpy")))
+    assert report.problem.reference is None
+    again = replay(report, kernel)
+    assert again.verdict.value == "INCORRECT"
+    assert again.problem.reference == case.problem.reference
