@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from zeroulp import check, from_json, problems, replay, to_json
+from zeroulp import check, from_json, replay, to_json
+from zeroulp.checks.problem_file import load_problem
+from zeroulp.errors import ReportFileError
+from zeroulp.problems import Scan
 
 KINDS = ["conv", "matmuls", "scans", "indexed", "neighbours", "packed", "recurrences"]
 SEEDS = (1, 2, 3)
@@ -54,3 +58,21 @@ def test_the_reference_is_found_again_for_a_replay(case):
     again = replay(report, kernel)
     assert again.verdict.value == "INCORRECT"
     assert again.problem.reference == case.problem.reference
+
+
+def test_a_problem_of_a_file_is_found_again_without_the_file_and_as_it_was(tmp_path):
+    file = tmp_path / "problem.py"
+    file.write_text("import zeroulp\nproblem = zeroulp.problems.Scan((3, 20))\n")
+    report = from_json(to_json(check(lambda x: x, load_problem(str(file)), seed=1, framework="numpy")))
+    file.write_text("import zeroulp\nproblem = zeroulp.problems.Scan((3, 20), reverse=True)\n")
+    assert replay(report, lambda x: x).verdict.value == "INCORRECT"
+    file.unlink()
+    assert replay(report, lambda x: x.cumsum(-1, dtype=x.dtype)).verdict.value == "CORRECT"
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("no such", "{}"), ("scan", "["), ("scan", "[1]")])
+def test_a_report_with_a_reference_that_is_not_there_is_one_clear_error(name, arguments):
+    report = from_json(to_json(check(lambda x: x, Scan((3, 20)), seed=1, framework="numpy")))
+    origin = replace(report.problem.origin, name=name, arguments=arguments)
+    with pytest.raises(ReportFileError, match="no reference of zeroulp.problems"):
+        replay(replace(report, problem=report.problem.replace(origin=origin)), lambda x: x)

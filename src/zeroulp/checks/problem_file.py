@@ -79,16 +79,16 @@ def with_reference(problem: Linear) -> Linear:
 
 
 def _reference(problem: Linear) -> Any:
-    """From the problem's own file, or `zeroulp.problems`, else by the function's name. Raises UsageError."""
+    """From `zeroulp.problems`, or the problem's own file, else by the function's name. Raises UsageError."""
     origin = problem.origin
     assert origin is not None, "a report says where it stood"
+    if origin.arguments:
+        return Reference(origin.name, origin.arguments)
     if origin.problem:
         loaded = load_problem(origin.problem)
         if isinstance(loaded, Linear):
             return loaded.reference
         raise UsageError(f"{origin.problem} is no zeroulp.Linear any more")
-    if origin.arguments:
-        return Reference(origin.name, origin.arguments)
     if "<" in origin.name or not origin.file:
         what = f"{origin.name or 'it'} cannot be found by its name"
         raise UsageError(what, why="it was a lambda, or a function within a function")
