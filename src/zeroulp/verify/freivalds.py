@@ -23,7 +23,8 @@ from zeroulp.exactness import VERIFICATION_MISS
 if TYPE_CHECKING:
     from zeroulp.arrays import Arrays
 
-MISS = VERIFICATION_MISS
+MISS = VERIFICATION_MISS / 2
+"""Of one test: a wrong output is missed by that of its row or, once its row is found, by that of its column."""
 _EXACT = 2**53
 _MOST_VECTORS = 16
 
