@@ -285,3 +285,20 @@ def test_single_products_of_very_small_with_very_large_numbers():
     a, b, _ = drawn(Matmul(8, 7, 64, a="float16"), "one_hot", lambda settings: settings.get("ends"))
     assert min(np.abs(x[x != 0]).min() for x in (a, b)) < 2.0**-10
     assert max(np.abs(x).max() for x in (a, b)) > 2.0**10
+
+
+@pytest.mark.parametrize("problem", [
+    Matmul(3, 600, 40, a="int8", out="int32", accumulate="int32"), Matmul(3, 600, 40, a="float16"), Matmul(3, 600, 40, a="bfloat16"),
+    Matmul(3, 600, 40, a="e4m3", out="float16"), Matmul(3, 600, 40, a="e5m2", out="float32"), Matmul(3, 600, 40, a="float32"),
+], ids=str)
+def test_what_is_stored_is_what_was_drawn_with_a_pool_too(problem):
+    for trial in make_plan(problem).trials:
+        inputs = draw_inputs(problem, trial, 5)
+        if inputs.overlaid:
+            continue
+        for operand in problem.operands:
+            lattice = inputs.family.lattices()[operand.name]
+            exponents = lattice.exponent + (0 if inputs.scales is None else inputs.scales.of(operand.name, problem))
+            whole = np.broadcast_to(inputs.integers[operand.name] * np.exp2(exponents), operand.shape)
+            stored = encoding.decode(inputs.codes[operand.name], operand.format)
+            assert np.array_equal(np.broadcast_to(stored, operand.shape), whole), (trial.probe, trial.settings, operand.name)

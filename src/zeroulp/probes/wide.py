@@ -61,7 +61,9 @@ class Wide:
             return [self._settings(problem, "a", options, full=False, alike=True)]
         plain = [self._settings(problem, side, options, full=False) for side in ("a", "b")]
         found = [with_pool(problem, self._scaled(problem, settings, options)) for settings in plain]
-        alike = with_pool(problem, self._settings(problem, "a", options, full=False, alike=True))
+        alike = self._settings(problem, "a", options, full=False, alike=True)
+        if "lowest" not in alike:  # its integers have no negatives, and the columns of a pool have signs
+            alike = with_pool(problem, alike)
         full = [
             with_pool(problem, self._scaled(problem, self._settings(problem, side, options, full=True), options))
             for side, format_, own in zip("ab", (problem.a_format, problem.b_format), found, strict=True)
