@@ -14,7 +14,7 @@ from zeroulp.plan import make_plan
 
 @pytest.fixture(params=[1, 4])
 def cores(request, monkeypatch):
-    monkeypatch.setattr(threads, "_cores", lambda: request.param)
+    monkeypatch.setattr(threads, "_threads", lambda: request.param)
     threads._pool.cache_clear()
     return request.param
 

@@ -7,8 +7,9 @@ import pytest
 
 from zeroulp import Matmul, encoding, memory
 from zeroulp.arrays import HOST, Torch
+from zeroulp.arrays.fingerprint import fingerprint
 from zeroulp.checks import judging
-from zeroulp.checks.inputs import blocks_of, digest, draw_inputs
+from zeroulp.checks.inputs import blocks_of, draw_inputs
 from zeroulp.draw import Field, Part
 from zeroulp.exactness import certify
 from zeroulp.judge import Matched, judge
@@ -119,7 +120,7 @@ def test_operands_are_drawn_with_the_same_bits_in_any_library_and_in_any_blocks(
         for name, array in whole.items():
             assert arrays.equal(arrays.codes(array), arrays.codes(targets[name])), (trial.probe, name)
         host = {o.name: encoding.array_of(inputs.codes[o.name], o.format) for o in problem.operands}
-        assert digest(targets, arrays) == digest(host, HOST)
+        assert all(fingerprint(arrays.codes(targets[name])) == fingerprint(HOST.codes(host[name])) for name in targets)
 
 
 def test_a_wrong_product_is_not_believed(monkeypatch):

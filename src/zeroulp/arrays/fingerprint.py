@@ -20,17 +20,18 @@ import numpy as np
 from zeroulp.arrays import HOST, arrays_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from zeroulp.encoding import Array
 
-_KEY = 0x9F3C1D5A7B20E846
+PUBLIC_KEY = 0x9F3C1D5A7B20E846
 _CHUNK = 1 << 16  # words of 32 bits that are hashed to 64 bits
 _ALIGNED = 8  # bytes
 _PIECE = 1 << 24  # bytes that are made contiguous at a time
+_NOTHING = np.empty(0, np.uint8)
 
 
-def fingerprint(array: Any, key: int = _KEY) -> str:
+def fingerprint(array: Any, key: int = PUBLIC_KEY) -> str:
     """
     A hash of the bits of an array, the same for the same bits in row-major order, whatever the strides.
 
@@ -42,10 +43,42 @@ def fingerprint(array: Any, key: int = _KEY) -> str:
         Arrays of one shape with the same bits agree. Two that differ do so too, but for a chance of
         2^-32 over keys that have nothing to do with them; the same number in every library.
     """
-    hashed = hashlib.blake2b(digest_size=16)
-    for piece in _pieces(array) if _fused(array) is None else [array]:
-        hashed.update(_sums(piece, key))
-    return hashed.hexdigest()
+    return fingerprints([(array, key)])[0]
+
+
+def fingerprints(keyed: Sequence[tuple[Any, int]]) -> list[str]:
+    """
+    Those of several arrays, each with its key; see `fingerprint`. A device is waited for once.
+
+    Args:
+        keyed: Arrays of one library, and keys.
+    """
+    parts = [[_sums(piece, key) for piece in _pieces_of(array)] for array, key in keyed]
+    on_host = iter(_brought([part for pieces in parts for both in pieces for part in both]))
+    found = []
+    for (_, key), pieces in zip(keyed, parts, strict=True):
+        hashed = hashlib.blake2b(digest_size=16)
+        for _ in pieces:
+            hashed.update(next(on_host).tobytes())
+            hashed.update(_sums_on_host(next(on_host), key))
+        found.append(hashed.hexdigest())
+    return found
+
+
+def _pieces_of(array: Any) -> Iterator[Any]:
+    return _pieces(array) if _fused(array) is None else iter([array])
+
+
+def _brought(parts: list[Any]) -> list[Array]:
+    """All of them on the host, in one copy; what is there already stays as it is."""
+    there = [part for part in parts if not isinstance(part, np.ndarray) and part.numel()]
+    if not there:
+        return [part if isinstance(part, np.ndarray) else _NOTHING for part in parts]
+    torch = importlib.import_module("torch")
+    raw = [part.view(torch.uint8) for part in there]
+    whole = arrays_of(raw[0]).to_host(torch.cat(raw) if len(raw) > 1 else raw[0])
+    cut = iter(np.split(whole, np.cumsum([len(part) for part in raw])[:-1]))
+    return [part if isinstance(part, np.ndarray) else next(cut) if part.numel() else _NOTHING for part in parts]
 
 
 def _fused(array: Any) -> Any:
@@ -80,25 +113,28 @@ def _pieces(array: Any) -> Iterator[Any]:
         yield array[low : low + step]
 
 
-def _sums(piece: Any, key: int) -> bytes:
-    """NH of each chunk of words, one after the other, and what is left of the bytes."""
+def _sums(piece: Any, key: int) -> tuple[Any, Any]:
+    """NH of each whole chunk of words, where they lie, and the bytes that are left (on the host none)."""
     arrays = arrays_of(piece)
     if arrays.name == "numpy":
-        return _sums_on_host(piece, key)
+        return np.frombuffer(_sums_on_host(piece, key), np.uint8), _NOTHING
     torch = importlib.import_module("torch")
     whole = piece.numel() > 1 and piece.is_contiguous() and piece.data_ptr() % _ALIGNED == 0  # one may have any stride
     dense = piece if whole else arrays.copy(piece)
     raw = dense.reshape(-1).view(torch.uint8)
     chunks = raw.numel() // (4 * _CHUNK)
+    rest = raw[chunks * 4 * _CHUNK :]
+    rest = rest if whole else arrays.copy(rest)  # and not the whole copy with it
+    if not chunks:
+        return _NOTHING, rest
     words = raw[: chunks * 4 * _CHUNK].view(torch.int32).reshape(chunks, _CHUNK)
     keys = arrays.table(_signed_keys(key))
     fused = _fused(piece)
     found = None if fused is None else fused.chunk_sums(words, keys)
     if found is not None:
-        return arrays.to_host(found).tobytes() + _sums_on_host(arrays.to_host(raw[chunks * 4 * _CHUNK :]), key)
+        return found, rest
     mixed = (words + keys).to(torch.int64).bitwise_and_(2**32 - 1)
-    summed = arrays.to_host((mixed[:, : _CHUNK // 2] * mixed[:, _CHUNK // 2 :]).sum(-1))
-    return summed.tobytes() + _sums_on_host(arrays.to_host(raw[chunks * 4 * _CHUNK :]), key)
+    return (mixed[:, : _CHUNK // 2] * mixed[:, _CHUNK // 2 :]).sum(-1), rest
 
 
 def _sums_on_host(piece: Array, key: int) -> bytes:

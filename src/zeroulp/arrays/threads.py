@@ -33,21 +33,27 @@ def spread(work: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
             return work(item)
 
     todo = list(items)
-    if len(todo) < 2 or _cores() < _FEWEST:
+    if len(todo) < 2 or _threads() < _FEWEST:
         return [quietly(item) for item in todo]
     return list(_pool(os.getpid()).map(quietly, todo))
 
 
-def _cores() -> int:
+def cores() -> int:
+    """How many cores this process may use."""
     try:
-        count = len(os.sched_getaffinity(0))
+        return len(os.sched_getaffinity(0))
     except AttributeError:
-        count = os.cpu_count() or 1
-    return min(count, _MOST)
+        return os.cpu_count() or 1
+
+
+def _threads() -> int:
+    """As many as there are cores, or as OMP_NUM_THREADS says."""
+    wished = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores(), _MOST, max(1, int(wished)) if wished.isdecimal() else _MOST)
 
 
 @functools.lru_cache(maxsize=1)
 def _pool(process: int) -> ThreadPoolExecutor:
     """The threads of this *process*: a fork has none of them."""
     del process
-    return ThreadPoolExecutor(_cores(), thread_name_prefix="zeroulp")
+    return ThreadPoolExecutor(_threads(), thread_name_prefix="zeroulp")

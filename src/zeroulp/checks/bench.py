@@ -219,8 +219,8 @@ class Bench:
             shape = seen.inputs.shape(operand.name)
             targets[operand.name] = whole if shape == operand.shape else whole[:1]
         seen.inputs.fill(arrays, targets)
-        snapshots = [Snapshot.of(block, region) for region in operands]
-        seen.digest = digest(targets, arrays)
+        snapshots, marks = Snapshot.of(block, operands, [arrays.codes(target) for target in targets.values()])
+        seen.digest = digest(dict(zip(targets, marks, strict=True)))
         return snapshots
 
     def look_at_kept(self, trials: list[int]) -> list[Finding]:
@@ -273,9 +273,7 @@ class Bench:
         return not self.writes and len(self._kept) < most and self.calls in _KEPT_CALLS
 
     def _look_at_inputs(self, trial: Trial, seen: Observation, snapshots: list[Snapshot]) -> None:
-        for snapshot in snapshots:
-            if snapshot.is_unchanged():
-                continue
+        for snapshot in Snapshot.changed(snapshots):
             name = snapshot.region.name
             if snapshot.is_unchanged_outside():
                 self._find(seen, trial, "input-mutated", f"changes its input {name}")

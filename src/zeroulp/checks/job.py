@@ -16,8 +16,12 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from zeroulp.checks.grid_shape import check_shape
 from zeroulp.checks.session import Session
+from zeroulp.errors import UsageError
+from zeroulp.kernels.frameworks import device_named
 from zeroulp.problem import Matmul
 from zeroulp.runner.messages import Channel
 
@@ -35,6 +39,9 @@ def main(argv: list[str] | None = None) -> None:
         request = channel.receive()
         kernel = request["kernel"]
         where = {name: request[name] for name in ("isolation", "deadline_seconds")}
+        if request["isolation"] == "process":  # else the kernel's module comes first, as anywhere
+            with contextlib.suppress(UsageError):
+                device_named(kernel["device"], kernel["framework"], np.zeros(64, np.uint8))
         with Session(kernel.pop("target"), **kernel, **where) as session:
             problem = Matmul.from_dict(request["problem"])
             said = 0.0

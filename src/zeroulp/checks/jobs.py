@@ -21,6 +21,7 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zeroulp.arrays.threads import cores
 from zeroulp.checks.grid_shape import Checked, undecided
 from zeroulp.report import Verdict
 from zeroulp.runner.messages import Channel
@@ -42,6 +43,8 @@ _PLAIN = re.compile(
 _SCARCE = re.compile(
     "memory|alloc|resource|initiali|busy|unavailable|in use|cuda|cublas|cudnn|driver|device", re.IGNORECASE
 )
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""What numpy, PyTorch and we ourselves go by: processes that each used all cores would wait for one another."""
 
 
 class Job:
@@ -50,9 +53,10 @@ class Job:
 
     Args:
         request: What is the same for all shapes.
+        threads: For libraries that spread work over cores, unless the environment says how many.
     """
 
-    def __init__(self, request: dict[str, Any]) -> None:
+    def __init__(self, request: dict[str, Any], threads: int) -> None:
         self.sizes: Sizes | None = None
         self.trial = self.trials = 0
         self.started = 0.0
@@ -63,7 +67,7 @@ class Job:
             [sys.executable, "-m", "zeroulp.checks.job", *map(str, theirs)],
             pass_fds=theirs,
             stdin=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": path},
+            env={**dict.fromkeys(_THREADS, str(threads)), **os.environ, "PYTHONPATH": path},
             start_new_session=True,  # Ctrl-C is for the parent, which ends it
         )
         for descriptor in theirs:
@@ -164,6 +168,7 @@ class Jobs:
         waiting = deque(shapes)
         put_off: list[Sizes] = []
         try:
+            self._start(min(self._header.jobs, len(waiting)))
             while waiting:
                 if not self._has_loaded:
                     yield self._alone(waiting.popleft())
@@ -243,8 +248,13 @@ class Jobs:
                 return job
             self._jobs.remove(job)
             job.close()
-        self._jobs.append(Job(self._request))
-        return self._jobs[-1]
+        return self._start(1)[-1]
+
+    def _start(self, count: int) -> list[Job]:
+        """Start some, which get ready while others are at work."""
+        threads = max(1, cores() // self._header.jobs)
+        self._jobs += [Job(self._request, threads) for _ in range(count)]
+        return self._jobs
 
     def _end_all(self) -> None:
         for job in self._jobs:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from zeroulp import memory
 from zeroulp.arrays import arrays_of
-from zeroulp.arrays.fingerprint import fingerprint
+from zeroulp.arrays.fingerprint import PUBLIC_KEY, fingerprints
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zeroulp.memory import Region
 
 
@@ -40,19 +42,40 @@ class Snapshot:
     outside: list[Any]
 
     @classmethod
-    def of(cls, block: Any, region: Region) -> Snapshot:
-        """As it is now."""
-        arrays, raw = arrays_of(block), memory.raw(block, region)
-        small = len(raw) <= COPIED_BYTES
-        copy, mark = (arrays.copy(raw), "") if small else (None, fingerprint(raw, _SECRET))
-        return cls(block, region, copy, mark, [] if small else memory.outside(block, region))
+    def of(cls, block: Any, regions: Sequence[Region], others: Sequence[Any] = ()) -> tuple[list[Snapshot], list[str]]:
+        """
+        Some regions as they are now, with the fingerprints of *others* (by no secret key); a device is waited for once.
 
-    def is_unchanged(self) -> bool:
-        """Whether every byte is what it was."""
-        raw = memory.raw(self.block, self.region)
-        if self.copy is not None:
-            return arrays_of(self.block).equal(raw, self.copy)
-        return fingerprint(raw, _SECRET) == self.mark
+        Args:
+            block: The block.
+            regions: Its parts.
+            others: Arrays.
+        """
+        arrays, raws = arrays_of(block), [memory.raw(block, region) for region in regions]
+        large = [raw for raw in raws if len(raw) > COPIED_BYTES]
+        marks = fingerprints([*((raw, _SECRET) for raw in large), *((other, PUBLIC_KEY) for other in others)])
+        own = iter(marks)
+        found = []
+        for region, raw in zip(regions, raws, strict=True):
+            if len(raw) > COPIED_BYTES:
+                found.append(cls(block, region, None, next(own), memory.outside(block, region)))
+            else:
+                found.append(cls(block, region, arrays.copy(raw), "", []))
+        return found, marks[len(large) :]
+
+    @staticmethod
+    def changed(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
+        """Those of which some byte is not what it was, in their order; a device is waited for once."""
+        raws = {id(snapshot): memory.raw(snapshot.block, snapshot.region) for snapshot in snapshots}
+        large = [snapshot for snapshot in snapshots if snapshot.copy is None]
+        now = iter(fingerprints([(raws[id(snapshot)], _SECRET) for snapshot in large]))
+
+        def is_same(one: Snapshot) -> bool:
+            if one.copy is None:
+                return next(now) == one.mark
+            return bool(arrays_of(one.block).equal(raws[id(one)], one.copy))
+
+        return [snapshot for snapshot in snapshots if not is_same(snapshot)]
 
     def is_unchanged_outside(self) -> bool:
         """Whether the bytes that are no elements are what they were."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
 import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zeroulp.arrays.threads import cores
 from zeroulp.checks import check_grid
 from zeroulp.cli import arguments as shared
 from zeroulp.cli.console import Progress, check_writable, show
@@ -94,8 +94,7 @@ def _jobs(arguments: argparse.Namespace, shapes: int) -> int:
         return int(arguments.jobs)
     if arguments.device == "cpu" or arguments.isolate != "process" or shapes < _FEWEST_FOR_JOBS:
         return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(_MOST_JOBS, cores // 4))
+    return max(1, min(_MOST_JOBS, cores() // 4))
 
 
 def _drop(line: str) -> None:

@@ -86,7 +86,9 @@ class WorkerProcess:
             self._log.close()
             raise
         try:
-            answer = self._share({"kernel": spec.to_dict(), "problem": problem.to_dict()})
+            with contextlib.suppress(BrokenPipeError):  # it died at once, as the answer will tell
+                self._channel.send({"kernel": spec.to_dict(), "problem": problem.to_dict()})
+            answer = self._share({})  # it loads while we look for a device, which may import as much
             self.framework = str(answer.get("framework", "unknown"))
         except BaseException:
             self.close()
@@ -192,6 +194,8 @@ class WorkerProcess:
         return Returned(name, shape, codes, seconds)
 
     def _ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
+        if self._device is not None:
+            self._device.wait()  # the worker's stream does not wait for what was asked for on ours
         try:
             self._channel.send(message)
             answer = self._receive(seconds)

@@ -29,12 +29,18 @@ def main(argv: list[str] | None = None) -> int:
     read, write, block, size = (int(text) for text in (sys.argv[1:] if argv is None else argv))
     channel = Channel(read, write)
     shared = map_memory(block, size)
+    kernel: Any = None
     executor: Any = None
     answer: dict[str, Any]
+    first = channel.receive()
     try:
-        first = channel.receive()
         kernel = load(KernelSpec.from_dict(first["kernel"]), problem_from_dict(first["problem"]))
-        executor = Executor(kernel, shared, first["shared"])
+    except ZeroulpError as error:
+        channel.receive()
+        channel.send(_failure(error))
+        return 0
+    try:
+        executor = Executor(kernel, shared, channel.receive()["shared"])
     except ZeroulpError as error:
         channel.send(_failure(error))
         return 0
