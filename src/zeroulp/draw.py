@@ -134,11 +134,38 @@ class Field:
         """(rows, columns) integers from {±1, ..., ±magnitude}, no zero, uniform."""
         return self._integers(2 * magnitude, part, signed=True)
 
+    def all_signed(self, magnitude: int) -> Uniform:
+        """The same of a whole matrix, part by part."""
+        return Uniform(self, magnitude)
+
+    def words(self, part: Part) -> Any:
+        """(rows x columns,) words of consecutive rows."""
+        assert part.rows is part.columns is None, "whole rows, one after the other"
+        return part.arrays.words(self._key, *self._places(part))
+
     def chosen(self, probability: float, part: Part) -> Any:
         """(rows, columns): True with this *probability* (to within 2^-32), independently."""
         places, arrays = self._places(part), part.arrays
         words = arrays.integers(self._key, places, 1 << 32)
         return arrays.is_below(words, _threshold(probability)).reshape(part.count, part.width)
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """
+    Elements that are independent, from {±1, ..., ±magnitude}: words that a library may turn into encodings at once.
+
+    Args:
+        field: Where they come from.
+        magnitude: The largest.
+    """
+
+    field: Field
+    magnitude: int
+
+    def __call__(self, part: Part) -> Any:
+        """(rows, columns) integers."""
+        return self.field.signed(self.magnitude, part)
 
 
 def _threshold(probability: float) -> int:

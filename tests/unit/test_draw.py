@@ -5,8 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zeroulp.draw import Field, Part, Seed, Stream, check_seed, fresh_seed
+from zeroulp import Matmul
+from zeroulp.arrays import HOST
+from zeroulp.arrays.host_fused import HostFused
+from zeroulp.checks.inputs import draw_inputs
+from zeroulp.draw import Field, Part, Seed, Stream, Uniform, check_seed, fresh_seed
+from zeroulp.encoding import bits_of, storage_dtype
 from zeroulp.errors import UsageError
+from zeroulp.plan import make_plan
 
 
 FROZEN = {
@@ -147,3 +153,20 @@ def test_seeds_as_people_write_them(value, seed):
 def test_what_is_no_seed_is_refused(value):
     with pytest.raises(UsageError, match="is no integer from 0"):
         check_seed(value)
+
+
+@pytest.mark.parametrize("name", ["float16", "float32", "bfloat16", "e4m3", "e5m2"])
+def test_words_that_are_stored_at_once_are_the_integers_that_would_be(name, monkeypatch):
+    problem = Matmul(40, 70, 66, a=name, out="float32")
+    stored = 0
+    for trial in make_plan(problem).trials:
+        found = {}
+        for at_once in (True, False):
+            monkeypatch.setattr(HostFused, "stores_words", at_once)
+            inputs = draw_inputs(problem, trial, 77)
+            found[at_once] = targets = {o.name: np.zeros(inputs.shape(o.name), storage_dtype(o.format)) for o in problem.operands}
+            inputs.fill(HOST, targets)
+        for operand in problem.operands:
+            stored += isinstance(inputs.elements(operand.name), Uniform)
+            assert np.array_equal(*(bits_of(found[way][operand.name]) for way in found)), (trial.probe, operand.name)
+    assert stored > 4

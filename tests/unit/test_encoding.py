@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from zeroulp import encoding
+from zeroulp.arrays.half import half_values
 from zeroulp.errors import UsageError
 from zeroulp.formats import TABLE, format_named
 
@@ -214,3 +215,24 @@ def test_infinities_saturate_to_the_largest_numbers(name):
     format_ = format_named(name)
     codes = encoding.round_values(np.array([np.inf, -np.inf, 1.0]), format_, saturate=True)
     assert encoding.decode(codes, format_).tolist() == [format_.max_finite, -format_.max_finite, 1.0]
+
+
+def test_half_precision_by_its_bits_is_half_precision():
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    finite = every[np.isfinite(every)]
+    for some in (finite, every, finite.reshape(-1, 2)[::3, 1], finite[:0], finite[:1].reshape(())):
+        wanted = some.astype(np.float32)
+        assert np.array_equal(half_values(some).view(np.uint32), wanted.view(np.uint32))
+
+
+def test_half_precision_keeps_its_subnormals_on_a_processor_that_flushes_them():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    every = np.arange(1 << 10, dtype=np.uint16).view(np.float16)
+    wanted = every.astype(np.float64)
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this processor cannot flush")
+    try:
+        found = half_values(every)
+    finally:
+        torch.set_flush_denormal(False)
+    assert np.array_equal(found, wanted)

@@ -24,6 +24,9 @@ class Fused(Protocol):
     sums_up: bool
     """Whether `sums` ever answers anything."""
 
+    stores_words: bool
+    """Whether `store_words` ever does."""
+
     def store(self, target: Any, integers: Any, rows: Any, columns: Any) -> bool:
         """
         Put integers, multiplied by powers of two, into a stored matrix.
@@ -33,6 +36,19 @@ class Fused(Protocol):
             integers: (r, c) int32 of at most 24 bits.
             rows: (r,) float32 factors; or a number.
             columns: (c,) float32 factors; or a number.
+        """
+        ...
+
+    def store_words(self, target: Any, words: Any, magnitude: int, rows: Any, columns: Any) -> bool:
+        """
+        The same of what random words say: integers from {±1, ..., ±magnitude}, as `Arrays.integers` has them.
+
+        Args:
+            target: As above.
+            words: (r * c,) as of `Arrays.words`.
+            magnitude: The largest integer.
+            rows: As above.
+            columns: As above.
         """
         ...
 

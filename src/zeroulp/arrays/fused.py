@@ -50,6 +50,7 @@ class Triton:
     """
 
     sums_up = True
+    stores_words = False
 
     def __init__(self, arrays: Torch, fewest: int = FEWEST) -> None:
         self._arrays, self._fewest = arrays, fewest
@@ -75,6 +76,11 @@ class Triton:
             return False
         self._store(target, integers, rows, columns)
         return True
+
+    def store_words(self, target: Any, words: Any, magnitude: int, rows: Any, columns: Any) -> bool:
+        """There is no such way: `integers` and `store` are one pass each."""
+        del target, words, magnitude, rows, columns
+        return False
 
     def sums(self, codes: Any, format_: Format, vectors: Any, factors: tuple[Any, Any], limit: int | None) -> Any:
         """A matrix times some vectors; None: not here."""

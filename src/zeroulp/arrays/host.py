@@ -9,6 +9,7 @@ import numpy as np
 
 from zeroulp import encoding
 from zeroulp.arrays.base import indices_of
+from zeroulp.arrays.half import half_values
 from zeroulp.arrays.host_fused import HostFused
 from zeroulp.arrays.threads import spread
 
@@ -118,6 +119,11 @@ class Host:
     def values(self, codes: Array, format_: Format, dtype: str = "float64") -> Array:
         """What encodings stand for; see `Arrays`."""
         stored = encoding.array_of(codes, format_)
+        name = stored.dtype.name
+        if name == "float16":
+            return np.asarray(half_values(stored).astype(dtype, copy=False))
+        if name.startswith("float8"):
+            return np.asarray(_decoded(stored.dtype, dtype).take(encoding.bits_of(stored), mode="clip"))
         return np.asarray(stored.astype(dtype))
 
     def store(self, target: Array, values: Array) -> None:
@@ -178,6 +184,12 @@ class Host:
     def put(self, stored: Array, place: tuple[Any, ...], code: int) -> None:
         """One code at one place."""
         encoding.bits_of(stored)[place] = code
+
+
+@functools.cache
+def _decoded(kind: np.dtype[Any], dtype: str) -> Array:
+    """What each encoding of a format of eight bits stands for: looked up sooner than one is converted."""
+    return np.arange(256, dtype=np.uint8).view(kind).astype(dtype)
 
 
 @functools.cache

@@ -30,28 +30,34 @@ class HostFused:
     """See `zeroulp.arrays.base.Fused`; bfloat16 is converted fast as it is."""
 
     sums_up = False
+    stores_words = True
 
     def store(self, target: Array, integers: Array, rows: Any, columns: Any) -> bool:
         """Integers times powers of two, stored; False: not here."""
-        name = target.dtype.name
-        if name not in _FIELDS or target.ndim != 2 or target.shape != integers.shape or not integers.size:
+        if not _is_for_us(target) or target.shape != integers.shape:
             return False
         low, high = int(integers.min()), int(integers.max())
-        if high - low >= _MOST:
+        table = _table(target.dtype.name, low, high) if high - low < _MOST else None
+        if table is None or _are_subnormal(target, rows, columns):
             return False
-        table = _table(name, low, high)
-        fraction, lowest = _FIELDS[name]
-        down, across = _exponents(rows), _exponents(columns)
-        if table is None or int(down.min()) + int(across.min()) < lowest:
-            return False
-        codes = table.take(integers - low)
+        places = integers.astype(np.intp)
+        places -= low
+        codes = table.take(places, mode="clip")  # none is to be clipped: without it numpy looks whether one is
         zero = integers == 0 if low <= 0 <= high else None
-        for shift in (across.reshape(1, -1), down.reshape(-1, 1)):
-            if shift.any():
-                codes += (shift << fraction).astype(codes.dtype)
-        if zero is not None and zero.any():
-            codes[zero] = 0
-        encoding.bits_of(target)[...] = codes
+        _put(target, codes, zero, rows, columns)
+        return True
+
+    def store_words(self, target: Array, words: Array, magnitude: int, rows: Any, columns: Any) -> bool:
+        """Integers of random words times powers of two, stored; False: not here."""
+        bound = 2 * magnitude
+        if not _is_for_us(target) or bound > _MOST or bound & (bound - 1) or _are_subnormal(target, rows, columns):
+            return False
+        table = _table(target.dtype.name, -magnitude, magnitude)
+        if table is None:
+            return False
+        places = (words >> np.uint32(32 - bound.bit_length() + 1)).astype(np.intp)
+        codes = np.delete(table, magnitude).take(places, mode="clip")
+        _put(target, codes.reshape(target.shape), None, rows, columns)
         return True
 
     def sums(self, codes: Any, format_: Format, vectors: Any, factors: tuple[Any, Any], limit: int | None) -> Any:
@@ -61,6 +67,26 @@ class HostFused:
     def chunk_sums(self, words: Any, keys: Any) -> Any:
         """There is no such way."""
         del words, keys
+
+
+def _is_for_us(target: Array) -> bool:
+    return target.dtype.name in _FIELDS and target.ndim == 2 and target.size > 0
+
+
+def _are_subnormal(target: Array, rows: Any, columns: Any) -> bool:
+    """Whether some elements may be, so that adding to their exponent is not multiplying."""
+    return int(_exponents(rows).min()) + int(_exponents(columns).min()) < _FIELDS[target.dtype.name][1]
+
+
+def _put(target: Array, codes: Array, zero: Array | None, rows: Any, columns: Any) -> None:
+    """Encodings of integers times powers of two; *zero*: where they are zeros, if some are."""
+    fraction = _FIELDS[target.dtype.name][0]
+    for shift in (_exponents(columns).reshape(1, -1), _exponents(rows).reshape(-1, 1)):
+        if shift.any():
+            codes += (shift << fraction).astype(codes.dtype)
+    if zero is not None and zero.any():
+        codes[zero] = 0
+    encoding.bits_of(target)[...] = codes
 
 
 @functools.lru_cache(maxsize=32)

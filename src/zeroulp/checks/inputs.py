@@ -18,7 +18,7 @@ import numpy as np
 from zeroulp import encoding
 from zeroulp.arrays import HOST
 from zeroulp.checks.change import a_few_changed
-from zeroulp.draw import Part, Seed
+from zeroulp.draw import Part, Seed, Uniform
 from zeroulp.probes import draw_scales, elements_of, family_of, looked_up, overlaid, pool_of, probe_named
 from zeroulp.problem import LAYOUTS
 from zeroulp.reference import Expected, bounded_result, expected_result, with_nonfinite, with_subnormals
@@ -156,26 +156,36 @@ class Inputs:
         """Draw one block of an operand."""
         index, start, stop = block
         part, place = whole.between(start, stop), target[index]
-        arrays, integers = part.arrays, elements(part)
-        if self._may_be_flushed(name) and not arrays.keeps_subnormals:
+        arrays, may_be_flushed = part.arrays, self._may_be_flushed(name) and not whole.arrays.keeps_subnormals
+        if not may_be_flushed and isinstance(elements, Uniform) and self._are_words_stored(name, place, elements, part):
+            return
+        integers = elements(part)
+        if may_be_flushed:
             codes = self._encoded(name, integers, part)
             arrays.codes(place)[...] = arrays.from_host(codes).reshape(place.shape)
         elif not self._is_stored_at_once(name, place, integers, part):
             arrays.store(place, self._values(name, integers, part).reshape(place.shape))
 
+    def _are_words_stored(self, name: str, place: Any, elements: Uniform, part: Part) -> bool:
+        """Whether the library had one operation for elements that are independent."""
+        fused = part.arrays.fused
+        if fused is None or not fused.stores_words or not self._is_narrow(name) or self._format(name).is_integer:
+            return False
+        return fused.store_words(place, elements.field.words(part), elements.magnitude, *self._factors(name, part))
+
     def _is_stored_at_once(self, name: str, place: Any, integers: Any, part: Part) -> bool:
         """Whether the library had one operation for it."""
-        arrays, exponent = part.arrays, self.family.lattices()[name].exponent
-        simple = self._is_narrow(name) and not self._format(name).is_integer
+        arrays, simple = part.arrays, self._is_narrow(name) and not self._format(name).is_integer
         if arrays.fused is None or not simple or self._negative_zeros(name, integers, part) is not None:
             return False
-        rows: Any = 1.0
-        columns: Any = 2.0**exponent
-        if self.scales is not None and not self._repeats:
-            first, last = self._powers(name, "float32")
-            columns = arrays.table(last)
-            rows = 1.0 if first is None else looked_up(first, part, -2)
-        return arrays.fused.store(place, integers, rows, columns)
+        return arrays.fused.store(place, integers, *self._factors(name, part))
+
+    def _factors(self, name: str, part: Part) -> tuple[Any, Any]:
+        """What elements in quanta are multiplied by, along rows and columns."""
+        if self.scales is None or self._repeats:
+            return 1.0, 2.0 ** self.family.lattices()[name].exponent
+        first, last = self._powers(name, "float32")
+        return 1.0 if first is None else looked_up(first, part, -2), part.arrays.table(last)
 
     def _is_narrow(self, name: str) -> bool:
         """Whether float32 holds the elements, and scales them without rounding."""

@@ -75,9 +75,9 @@ class Cover:
         numbers, zeroed = seed.field(name), settings["zeroed"] == name
         size = int(settings["other" if zeroed else "dense"])
         if not zeroed:
-            return lambda part: numbers.signed(size, part)
+            return numbers.all_signed(size)
         block, terms = int(settings["block"]), int(settings["terms"])
-        return sizing.keep_block(problem, lambda part: numbers.signed(size, part), seed, block, terms, side=name)
+        return sizing.keep_block(problem, numbers.all_signed(size), seed, block, terms, side=name)
 
     def detection(self, problem: Matmul, settings: Settings) -> float:
         """None is claimed for one trial: what counts are whole cycles (`missed`)."""

@@ -35,7 +35,7 @@ def elements_of(problem: Matmul, probe: Probe, settings: Settings, seed: Seed, n
     numbers, most = seed.field(name), probe.family(problem, settings).lattices()[name].magnitude
     if getattr(probe, "nonnegative", False) or not most:
         return lambda part: numbers.below(most + 1, part)
-    return lambda part: numbers.signed(most, part)
+    return numbers.all_signed(most)
 
 
 def draw_all(

@@ -71,9 +71,9 @@ class Signed:
         numbers = seed.field(name)
         size = int(settings[name])
         if name == "a":
-            return lambda part: numbers.signed(size, part)
+            return numbers.all_signed(size)
         block, terms = int(settings["block"]), int(settings["terms"])
-        return sizing.keep_block(problem, lambda part: numbers.signed(size, part), seed, block, terms)
+        return sizing.keep_block(problem, numbers.all_signed(size), seed, block, terms)
 
     def detection(self, problem: Matmul, settings: Settings) -> float:
         """

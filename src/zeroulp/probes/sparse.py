@@ -82,7 +82,7 @@ class Sparse:
         """An operand after its pattern."""
         numbers, size = seed.field(name), int(settings[name])
         place = _PATTERNS[str(settings[f"{name}_pattern"])]
-        placed = place(lambda part: numbers.signed(size, part), problem, name, seed, size)
+        placed = place(numbers.all_signed(size), problem, name, seed, size)
         return placed if name == "a" else pooled(problem, placed, pool_of(problem, settings, seed))
 
     def detection(self, problem: Matmul, settings: Settings) -> float:

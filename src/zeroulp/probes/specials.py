@@ -107,7 +107,7 @@ class Specials:
             across = (1 - 2 * seed.stream(name).below(2, (problem.m if name == "a" else problem.n,))).astype(np.int32)
             drawn: Elements = lambda part: looked_up(across, part, -3 - along_k) + 0 * numbers.below(1, part)  # noqa: E731
         else:
-            drawn = lambda part: numbers.signed(1, part)  # noqa: E731
+            drawn = numbers.all_signed(1)
         if name == "b":
             drawn = pooled(problem, drawn, pool_of(problem, settings, seed))
             drawn = sizing.keep_block(problem, drawn, seed, 0, int(settings.get("terms", problem.k)))

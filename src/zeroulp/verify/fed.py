@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from zeroulp.problem import Matmul
 
 _FEW = 16  # vectors: more are a product
+_HALF_EMIN = -24  # no number of float16 has a lower exponent, nor one of the formats of 8 bits that reach as far
 _SIGNIFICAND, _FAR = 24, 120  # of float32: bits, and binary places from one
 
 
@@ -219,6 +220,9 @@ class Fed:
     ) -> tuple[Any, Any]:
         arrays, (down, across), scan = self.arrays, factors, limit is not None
         format_ = self._lattice(name)[1]
+        dtype = "float32" if scan and self._holds_scaled(format_) else "float64"
+        own_of, last_of = (x if isinstance(x, float) else arrays.cast(x, dtype) for x in (down, across))
+        largest = _float32_below(limit) if limit is not None and dtype == "float32" else limit
         count, width = codes.shape
         weights = vectors if scan else vectors * (across if isinstance(across, float) else across[:, None])
         summed = arrays.zeros((count, vectors.shape[-1]))
@@ -227,18 +231,22 @@ class Fed:
         def add(low: int) -> None:
             some = slice(low, min(low + step, count))
             first, last = (slice(None), some) if flipped else (some, slice(None))
-            values = self._left(name, arrays.values(codes[some], format_), first, last, flipped=flipped)
-            own = down if isinstance(down, float) else down[some][:, None]
+            values = self._left(name, arrays.values(codes[some], format_, dtype), first, last, flipped=flipped)
+            own = own_of if isinstance(own_of, float) else own_of[some][:, None]
             if off is None:
                 summed[some] = arrays.matmul(values, weights) * own
                 return
-            values = _times(_times(values, across), own)
-            off[some] = ~((values == values.round()) & (abs(values) <= limit)).all(-1)
-            summed[some] = arrays.matmul(values, weights)
+            values = _times(_times(values, last_of), own)
+            off[some] = ~((values == values.round()) & (abs(values) <= largest)).all(-1)
+            summed[some] = arrays.matmul(arrays.cast(values, "float64"), weights)
 
         step = max(1, min(most, arrays.block_elements) // max(1, width))
         arrays.spread(add, range(0, count, step))
         return summed, None if off is None else off != 0
+
+    def _holds_scaled(self, format_: Format) -> bool:
+        """Whether float32 scales whatever a result may hold without rounding, so that it can be looked at in that."""
+        return self.is_near_one and not format_.is_integer and format_.bits <= 16 and format_.emin >= _HALF_EMIN
 
     @property
     def is_near_one(self) -> bool:
@@ -304,6 +312,12 @@ class Fed:
         if name == "b":
             return -scales.inner, scales.columns
         return (None if name == "bias" else scales.rows), scales.columns
+
+
+def _float32_below(limit: int) -> float:
+    """The largest number of float32 that is not above *limit*."""
+    nearest = np.float32(limit)
+    return float(nearest if int(nearest) <= limit else np.nextafter(nearest, np.float32(0)))
 
 
 def _times(values: Any, factors: Any) -> Any:
