@@ -90,6 +90,9 @@ class Arrays(Protocol):
     """Whether its conversions keep subnormal numbers, whatever a kernel has set the processor to."""
     workspace: int
     """Bytes that verification may use there, if nobody says otherwise."""
+    few_rows: int
+    """Rows of a product that are worked out in full sooner than their few wrong columns are searched for."""
+
     block_elements: int
     """How many elements to work on at a time, so that temporaries stay small (and in cache)."""
 

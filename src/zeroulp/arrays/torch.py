@@ -32,7 +32,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _SHIFTS = (30, 27, 31)
 _SHARE = 32  # of a device's memory, for verification
-_BLOCK = 7  # a block of elements takes so many bits less than the workspace
+_BLOCK = 6  # a block of elements takes so many bits less than the workspace
 _TABLES = 48  # vectors that are kept
 _CARRIERS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 
@@ -52,6 +52,7 @@ class Torch:
         self.device = device
         self.keeps_subnormals = device.type != "cpu"
         self.workspace = 1 << 28
+        self.few_rows = 64
         if device.type == "cuda":
             self.workspace = max(self.workspace, self._torch.cuda.get_device_properties(device).total_memory // _SHARE)
         self.block_elements = self.workspace >> _BLOCK

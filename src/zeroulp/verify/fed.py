@@ -225,24 +225,31 @@ class Fed:
         largest = _float32_below(limit) if limit is not None and dtype == "float32" else limit
         count, width = codes.shape
         weights = vectors if scan else vectors * (across if isinstance(across, float) else across[:, None])
-        summed = arrays.zeros((count, vectors.shape[-1]))
-        off = arrays.zeros((count,)) if scan else None
 
-        def add(low: int) -> None:
+        def sums_of(low: int) -> tuple[Any, Any]:
             some = slice(low, min(low + step, count))
             first, last = (slice(None), some) if flipped else (some, slice(None))
             values = self._left(name, arrays.values(codes[some], format_, dtype), first, last, flipped=flipped)
             own = own_of if isinstance(own_of, float) else own_of[some][:, None]
-            if off is None:
-                summed[some] = arrays.matmul(values, weights) * own
-                return
+            if not scan:
+                return _times(arrays.matmul(values, weights), own), None
             values = _times(_times(values, last_of), own)
-            off[some] = ~((values == values.round()) & (abs(values) <= largest)).all(-1)
-            summed[some] = arrays.matmul(arrays.cast(values, "float64"), weights)
+            off = ~((values == values.round()) & (abs(values) <= largest)).all(-1)
+            return arrays.matmul(arrays.cast(values, "float64"), weights), off
 
         step = max(1, min(most, arrays.block_elements) // max(1, width))
-        arrays.spread(add, range(0, count, step))
-        return summed, None if off is None else off != 0
+        if step >= count:
+            return sums_of(0)
+        summed = arrays.zeros((count, vectors.shape[-1]))
+        is_off = arrays.zeros((count,)) if scan else None
+
+        def put(low: int) -> None:
+            summed[low : low + step], off = sums_of(low)
+            if is_off is not None:
+                is_off[low : low + step] = off
+
+        arrays.spread(put, range(0, count, step))
+        return summed, None if is_off is None else is_off != 0
 
     def _holds_scaled(self, format_: Format) -> bool:
         """Whether float32 scales whatever a result may hold without rounding, so that it can be looked at in that."""

@@ -17,6 +17,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from zeroulp.arrays import HOST
 from zeroulp.draw import fresh_seed
 from zeroulp.exactness import VERIFICATION_MISS
 
@@ -27,6 +30,7 @@ MISS = VERIFICATION_MISS / 2
 """Of one test: a wrong output is missed by that of its row or, once its row is found, by that of its column."""
 _EXACT = 2**53
 _MOST_VECTORS = 16
+_FEW = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -74,5 +78,9 @@ def size_for(columns: int, largest_sum: int, miss: float = MISS) -> Size | None:
 
 def draw_vectors(arrays: Arrays, columns: int, size: Size) -> Any:
     """(columns, vectors) random integers as float64, from a seed that nobody could know."""
-    drawn = arrays.integers(fresh_seed(), (0, columns * size.vectors), 2 * size.rho, signed=True)
+    count = columns * size.vectors
+    if count < _FEW:  # one copy to a device takes less time than many operations there
+        few = HOST.integers(fresh_seed(), (0, count), 2 * size.rho, signed=True)
+        return arrays.from_host(few.astype(np.float64).reshape(columns, size.vectors))
+    drawn = arrays.integers(fresh_seed(), (0, count), 2 * size.rho, signed=True)
     return arrays.cast(drawn, "float64").reshape(columns, size.vectors)
