@@ -75,9 +75,9 @@ def test_what_pytorch_does_on_the_device_is_not_accused(problem):
 
 
 @pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
-@pytest.mark.parametrize("benchmark", [False, True])
-def test_cudnn_is_correct_whatever_algorithm_it_chooses(name, benchmark, monkeypatch):
-    monkeypatch.setattr(torch.backends.cudnn, "benchmark", benchmark)
+@pytest.mark.parametrize("tries", [False, True])
+def test_cudnn_is_correct_whatever_algorithm_it_chooses(name, tries, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", tries)
     problem = Linear(convolution, [Tensor(t.name, t.shape, name, t.role) for t in CONV], storage=name)
     report = check(convolution, problem, seed=2, framework="torch", device="cuda")
     assert report.verdict is Verdict.CORRECT, str(report)

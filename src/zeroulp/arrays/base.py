@@ -68,6 +68,17 @@ class Fused(Protocol):
         """
         ...
 
+    def is_looked_up(self, codes: Any, table: Any, columns: Any) -> Any:
+        """
+        Whether ``codes[i, j] == table[i, columns[j]]`` everywhere.
+
+        Args:
+            codes: (r, c) encodings.
+            table: (r, t) encodings.
+            columns: (c,) int64.
+        """
+        ...
+
     def chunk_sums(self, words: Any, keys: Any) -> Any:
         """
         For each row of an int32 matrix, the sum of products of its two halves, each plus the *keys*; modulo 2^64.
@@ -90,8 +101,8 @@ class Arrays(Protocol):
     """Whether its conversions keep subnormal numbers, whatever a kernel has set the processor to."""
     workspace: int
     """Bytes that verification may use there, if nobody says otherwise."""
-    few_rows: int
-    """Rows of a product that are worked out in full sooner than their few wrong columns are searched for."""
+    few: int
+    """Rows or columns of a product that are worked out in full sooner than anything is searched for."""
 
     block_elements: int
     """How many elements to work on at a time, so that temporaries stay small (and in cache)."""

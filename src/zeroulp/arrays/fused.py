@@ -92,6 +92,14 @@ class Triton:
             return None
         return self._sums(codes, format_, vectors, factors, limit)
 
+    def is_looked_up(self, codes: Any, table: Any, columns: Any) -> Any:
+        """Whether a matrix has the columns of a table; None: not here."""
+        if codes.numel() < self._fewest or codes.dtype != table.dtype or not codes.is_contiguous():
+            return None
+        if not self._is_trusted("look-up", str(codes.dtype), lambda: self._looks_up_the_same(codes.dtype)):
+            return None
+        return self._is_looked_up(codes, table, columns)
+
     def chunk_sums(self, words: Any, keys: Any) -> Any:
         """Of a fingerprint; None: not here."""
         if words.numel() < self._fewest or not self._is_trusted("chunk sums", "", self._hashes_the_same):
@@ -134,6 +142,11 @@ class Triton:
         out = self._torch.empty(len(words), dtype=self._torch.int64, device=words.device)
         self._kernels.chunk_sums(words, keys, out)
         return out
+
+    def _is_looked_up(self, codes: Any, table: Any, columns: Any) -> bool:
+        wrong = self._torch.zeros(1, dtype=self._torch.int32, device=codes.device)
+        self._kernels.compare_looked_up(codes, table.contiguous(), columns, wrong)
+        return not int(wrong)
 
     def _factors(self, factors: Any, dtype: str) -> tuple[Any, int]:
         """An array of factors and its stride: 0 for one that is the same everywhere."""
@@ -208,6 +221,20 @@ class Triton:
             plain, none = self._sums(arrays.codes(stored), format_, vectors, (1.0, 2.0), None)
             whole = torch.matmul(stored.to(torch.float64) * 2.0, vectors)
             if not (same and none is None and torch.equal(plain[kept], whole[kept])):
+                return False
+        return True
+
+    def _looks_up_the_same(self, dtype: Any) -> bool:
+        arrays, torch = self._arrays, self._torch
+        table = arrays.integers_plainly(4, (0, 37 * 11), 1 << 7).reshape(37, 11).to(dtype)
+        columns = arrays.integers_plainly(5, (0, 700), 11).to(torch.int64)
+        codes = table[:, columns].contiguous()
+        if not self._is_looked_up(codes, table, columns):
+            return False
+        for place in ((0, 0), (36, 699), (17, 256), (36, 0), (3, 511)):
+            other = codes.clone()
+            other[place] ^= 64
+            if self._is_looked_up(other, table, columns):
                 return False
         return True
 

@@ -32,7 +32,7 @@ class Host:
     name = "numpy"
     keeps_subnormals = False
     workspace = 1 << 28
-    few_rows = 0
+    few = 0
     block_elements = 1 << 16
     fused = HostFused()
 

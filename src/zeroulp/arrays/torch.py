@@ -52,7 +52,7 @@ class Torch:
         self.device = device
         self.keeps_subnormals = device.type != "cpu"
         self.workspace = 1 << 28
-        self.few_rows = 64
+        self.few = 64
         if device.type == "cuda":
             self.workspace = max(self.workspace, self._torch.cuda.get_device_properties(device).total_memory // _SHARE)
         self.block_elements = self.workspace >> _BLOCK

@@ -121,6 +121,20 @@ def _chunk_sums(words, keys, out, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(out + tl.program_id(0), tl.sum(summed, 0).to(tl.int64))
 
 
+@triton.jit(do_not_specialize=["m", "n"])
+def _compare_looked_up(codes, table, columns, wrong, m, n, width, DOWN: tl.constexpr, ACROSS: tl.constexpr):
+    """One in *wrong* if some codes[i, j] is not table[i, columns[j]]."""
+    i = (tl.program_id(0) * DOWN + tl.arange(0, DOWN)).to(tl.int64)[:, None]
+    j = tl.program_id(1) * ACROSS + tl.arange(0, ACROSS)
+    here = (i < m) & (j < n)[None, :]
+    column = tl.load(columns + j, mask=j < n, other=0)[None, :]
+    expected = tl.load(table + i * width + column, mask=here, other=0)
+    actual = tl.load(codes + i * n + j[None, :], mask=here, other=0)
+    found = tl.max(tl.max((expected != actual).to(tl.int32), 1), 0)
+    if found != 0:
+        tl.atomic_max(wrong, 1)
+
+
 def integers(out: Any, indices: Any, width: int, key: int, first: int, bound: int, half: int) -> None:
     """Integers of a stream at the words from *first* on, or at *indices*, or at those of whole rows of a *width*."""
     count, places = out.numel(), 0 if indices is None else 2 if width else 1
@@ -151,6 +165,14 @@ def sums(
         stored, vectors, out, off if scan else out, rows[0], columns[0], m, n, *strides, int(limit or 0), share,
         V=vectors.shape[0], SCAN=scan, DOWN=down, ACROSS=across,
     )  # fmt: skip
+
+
+def compare_looked_up(codes: Any, table: Any, columns: Any, wrong: Any) -> None:
+    """One in *wrong* if a matrix has other columns than those of a table; contiguous."""
+    (m, n), down, across = codes.shape, 16, 256
+    _compare_looked_up[(triton.cdiv(m, down), triton.cdiv(n, across))](
+        codes, table, columns, wrong, m, n, table.shape[1], DOWN=down, ACROSS=across
+    )
 
 
 def chunk_sums(words: Any, keys: Any, out: Any) -> None:

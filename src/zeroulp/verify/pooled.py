@@ -54,9 +54,9 @@ def groups_of(pool: Repeated, scales: Exponents | None, quantum: int) -> Groups:
     return Groups(number // (2 * spread), np.ldexp(signs, number % spread + lowest + quantum), of)
 
 
-def rounded(distinct: Any, groups: Groups, rows: Any, arrays: Any, format_: Any) -> Any:
+def table_of(distinct: Any, groups: Groups, rows: Any, arrays: Any, format_: Any) -> Any:
     """
-    Encodings of results, from sums over the distinct columns.
+    Encodings of the results of each group, from sums over the distinct columns.
 
     Args:
         distinct: (r, members) exact sums, in quanta.
@@ -66,11 +66,10 @@ def rounded(distinct: Any, groups: Groups, rows: Any, arrays: Any, format_: Any)
         format_: Of the results.
 
     Returns:
-        (r, n) encodings. Zeros are positive.
+        (r, groups) encodings. Zeros are positive.
     """
     dtype = str(distinct.dtype).rpartition(".")[2]
     table = distinct[:, arrays.table(groups.member)] * arrays.cast(arrays.table(groups.factor), dtype)
     if rows is not None:
         table = table * rows
-    codes = arrays.encoded(table + 0.0, format_)
-    return codes if groups.of is None else arrays.columns(codes, arrays.table(groups.of))
+    return arrays.encoded(table + 0.0, format_)

@@ -16,7 +16,7 @@ from zeroulp.judge import Tally, differing
 from zeroulp.reference import expected_of_total, plain_product
 from zeroulp.reference.product import exact_product
 from zeroulp.verify.freivalds import draw_vectors
-from zeroulp.verify.pooled import Groups, groups_of, rounded
+from zeroulp.verify.pooled import Groups, groups_of, table_of
 
 if TYPE_CHECKING:
     from zeroulp.verify.fed import Repeated
@@ -53,7 +53,7 @@ class Factor:
 
     def proposed(self, rows: Share) -> Any:
         """The same by a fast way, which has yet to be confirmed: a device need not be waited for in between."""
-        if self._single:
+        if self._single and len(self._columns.numbers) > self._arrays.few:
             found = self._of_lone_elements(rows)
             return self._sums(rows) if found is None else found
         return self._sums(rows) if self._dtype == "float64" else self._arrays.matmul(self._a(rows), self._b)
@@ -149,10 +149,19 @@ def _other_groups(matrix: Matrix, groups: Groups, product: Any, down: Share) -> 
     """Which of the rows have other bits than follow from the product with the distinct columns."""
     everything, total = matrix.share(np.arange(matrix.problem.n)), _scalable(matrix, product)
 
-    def expected(part: Share, some: slice) -> Any:
+    def table(part: Share, some: slice) -> Any:
         powers, _ = matrix.fed.powers(part.index, everything.index, _dtype(total))
-        return rounded(total[some], groups, powers, matrix.arrays, matrix.problem.out_format)
+        return table_of(total[some], groups, powers, matrix.arrays, matrix.problem.out_format)
 
+    def expected(part: Share, some: slice) -> Any:
+        codes = table(part, some)
+        return codes if groups.of is None else matrix.arrays.columns(codes, matrix.arrays.table(groups.of))
+
+    fused, count = matrix.arrays.fused, len(down.numbers)
+    if fused is not None and groups.of is not None and matrix.arrays.block_rows(matrix.problem.n) >= count:
+        codes, columns = matrix.codes["out"][down.index], matrix.arrays.table(groups.of)
+        if fused.is_looked_up(codes, table(down, slice(0, count)), columns):
+            return np.empty(0, np.int64)
     return _differing(matrix, expected, down, everything)
 
 

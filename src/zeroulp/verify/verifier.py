@@ -87,7 +87,7 @@ class Verifier:
             rows = other_than_pooled(matrix, self.fed.pool)
         elif not (rounds and self.fed.family.terms == 1):  # single products hardly ever are exact
             rows = inexact_rows(matrix)
-            few = rounds and len(rows) <= matrix.arrays.few_rows
+            few = rounds and len(rows) <= matrix.arrays.few
             if not few and (not rounds or len(rows) < _OFTEN * self.fed.problem.m):
                 columns = inexact_columns(matrix, rows) if rows.size else columns
         if rows.size:
