@@ -131,7 +131,8 @@ def _built(source: str, name: str, how: str, smaller: Smaller, storage: str) -> 
             taken = iter(given[:count])
             arguments = [constants[place] if place in constants else next(taken) for place in range(len(inputs))]
             state = dict(zip(named, given[count:], strict=True))
-            state.update({name: buffer.clone() for name, buffer in buffers.items()})
+            where = next((x.device for x in given), None)
+            state.update({name: buffer.to(where, copy=True) for name, buffer in buffers.items()})
             return torch.func.functional_call(module, state, tuple(arguments))
 
         return reference
