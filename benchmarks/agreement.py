@@ -112,9 +112,10 @@ def work(task: Task) -> Iterator[Any]:
     yield Drawn({accumulate: strategies for accumulate, strategies in drawn.items() if strategies})
     runs: dict[str, list[Tracked]] = {a: _followed(program, task, a, drawn[a]) for a in drawn}
     for setting in task.settings:
+        function = setting.compiled(program.native)
         for accumulate, trials in runs.items():
             if trials and (accumulate == "any" or not setting.narrow):
-                yield _ran(task, program, setting, accumulate, trials)
+                yield _ran(task, program, function, setting, accumulate, trials)
 
 
 def _draws(program: Program, task: Task, accumulate: str) -> list[Strategy]:
@@ -131,10 +132,11 @@ def _followed(program: Program, task: Task, accumulate: str, drawn: Sequence[Str
     return [track(program.reference, as_tensors(program.operands, each), **options) for each in values]
 
 
-def _ran(task: Task, program: Program, setting: Setting, accumulate: str, trials: Sequence[Tracked]) -> Ran:
-    """A program in one setting, on all trials."""
+def _ran(
+    task: Task, program: Program, function: Any, setting: Setting, accumulate: str, trials: Sequence[Tracked]
+) -> Ran:
+    """A program in one setting, on all trials; *function*: as the compiler of the setting makes it."""
     storage = task.case.storage
-    function = setting.compiled(program.native)
     result = Ran(task.case, setting.name, accumulate)
     for tracked in trials:
 
@@ -143,6 +145,7 @@ def _ran(task: Task, program: Program, setting: Setting, accumulate: str, trials
 
         try:
             found = differences(tracked, run(setting))
+            setting.look_at_compiler()
         except Exception as error:  # noqa: BLE001  (any way in which a library cannot run it)
             why = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
             return replace(result, unsupported=why[:110])

@@ -70,11 +70,17 @@ class Setting:
         if not self.compiler:
             return function
         torch._dynamo.reset()  # noqa: SLF001
+        torch._dynamo.utils.counters.clear()  # noqa: SLF001
         options: dict[str, Any] = {}
         if self.compiler == "triton":
             options = {"max_autotune_gemm": True, "max_autotune_gemm_backends": "TRITON"}
         compiled: Callable[..., Any] = torch.compile(function, dynamic=False, options=options)
         return compiled
+
+    def look_at_compiler(self) -> None:
+        """Raise RuntimeError if it has compiled nothing since `compiled`: then PyTorch ran it as ever."""
+        if self.compiler and not torch._dynamo.utils.counters["stats"]["unique_graphs"]:  # noqa: SLF001
+            raise RuntimeError("nothing was compiled")
 
 
 def settings(device: str, compilers: bool, *, triton: bool = False) -> tuple[list[Setting], list[Setting]]:

@@ -109,7 +109,8 @@ def load(path: Path, storage: str) -> Shrunk:
 
 def _built(source: str, name: str, how: str, smaller: Smaller, storage: str) -> Shrunk:
     module = types.ModuleType("kernelbench_problem")
-    with _quietly(), _meanwhile(module):
+    sys.modules[module.__name__] = module  # where dataclasses and compilers look for it
+    with _quietly():
         exec(compile(_shrink(source, smaller), name, "exec"), module.__dict__)
         torch.manual_seed(0)
         random.seed(0)
@@ -201,16 +202,6 @@ def halved(value: int, cap: int) -> int:
     while value > cap:
         value = value // 2
     return value
-
-
-@contextlib.contextmanager
-def _meanwhile(module: types.ModuleType) -> Iterator[None]:
-    """The module where imports find it, as dataclasses want."""
-    sys.modules[module.__name__] = module
-    try:
-        yield
-    finally:
-        del sys.modules[module.__name__]
 
 
 @contextlib.contextmanager

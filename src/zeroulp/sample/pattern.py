@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from zeroulp.draw import Stream
 
+_LISTED = 1 << 16  # a modulus up to which all its numbers are written down
+
 
 def residues(stream: Stream, shape: tuple[int, ...], modulus: int) -> NDArray[np.int64]:
     """
@@ -60,9 +62,19 @@ def latin(stream: Stream, shape: tuple[int, ...], modulus: int) -> NDArray[np.in
     """
     size = math.prod(shape)
     if size <= modulus:
-        return np.sort(stream.permutation(modulus)[:size])[stream.permutation(size)].reshape(shape)
+        return _some(stream, size, modulus)[stream.permutation(size)].reshape(shape)
     total = np.zeros((1,) * len(shape), np.int64)
     for axis, extent in enumerate(shape):
         numbers = stream.permutation(max(extent, modulus))[:extent] % modulus
         total = total + numbers.reshape((-1,) + (1,) * (len(shape) - 1 - axis))
     return np.broadcast_to(stream.permutation(modulus)[total % modulus], shape)
+
+
+def _some(stream: Stream, size: int, modulus: int) -> NDArray[np.int64]:
+    """So many different numbers from 0 to *modulus* - 1, ascending; of a large modulus not all are written down."""
+    if modulus <= max(_LISTED, 4 * size):
+        return np.sort(stream.permutation(modulus)[:size])
+    found = np.zeros(0, np.int64)
+    while len(found) < size:
+        found = np.union1d(found, stream.below(modulus, (2 * size,)).astype(np.int64))
+    return np.sort(found[stream.permutation(len(found))[:size]])
