@@ -1,10 +1,10 @@
 """
-Does an element that is graded exact ever differ? Programs run in the formats of the contract, and compared bit by bit.
+Does an element that is graded exact ever differ? Programs run in the formats of the contract, compared bit by bit.
 
-Programs: those of zeroulp.problems (``--shipped``), and of a checkout of KernelBench at reduced shapes (``--checkout``),
-whose code is run. Each is drawn by the strategies of zeroulp.sample and tracked, then run as PyTorch runs it on this
-machine: with one and two threads, oneDNN on and off, cuDNN on, off and choosing, cuBLAS and cuBLASLt, compiled by
-Inductor. Exit status 1 if an algebraic element differs that no clause of a contract explains.
+Programs: those of zeroulp.problems (``--shipped``), and of a checkout of KernelBench at reduced shapes
+(``--checkout``), whose code is run. Each is drawn by the strategies of zeroulp.sample and tracked, then run as PyTorch
+runs it on this machine: with one and two threads, oneDNN on and off, cuDNN on, off and choosing, cuBLAS and cuBLASLt,
+compiled by Inductor. Exit status 1 if an algebraic element differs that no clause of a contract explains.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from zeroulp.track import track
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from agreement_blame import Difference
     from agreement_cases import Program
 
     from zeroulp.track import Tracked
@@ -54,14 +55,14 @@ class Task:
         settings: How it is run.
         seconds: For its strategies.
         limit: How many strategies; of one whose sums are narrow, one.
-        drawn: Strategies by the clause accumulate, where they are known.
+        drawn: What was drawn, where that is known.
     """
 
     case: Case
     settings: tuple[Setting, ...]
     seconds: float
     limit: int
-    drawn: dict[str, list[Strategy]] = field(default_factory=dict, hash=False, compare=False)
+    drawn: Drawn | None = field(default=None, hash=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -98,24 +99,38 @@ class Ran:
 
 @dataclass(frozen=True)
 class Drawn:
-    """The strategies of a program, by the clause accumulate; those under which something is exact."""
+    """
+    How a program is drawn.
 
+    Args:
+        how: Its shapes were chosen.
+        strategies: By the clause accumulate; those under which something is exact.
+    """
+
+    how: str
     strategies: dict[str, list[Strategy]]
+
+    def lean(self) -> Drawn:
+        """With the first strategies alone."""
+        return Drawn(self.how, {accumulate: some[:1] for accumulate, some in self.strategies.items()})
 
 
 def work(task: Task) -> Iterator[Any]:
     """One task; yields `Drawn`, then `Ran` for every setting."""
     torch.set_num_threads(1)
-    program = task.case.program()
-    narrow = task.case.storage != "float32"
-    drawn = task.drawn or {a: _draws(program, task, a) for a in (("float32", "any") if narrow else ("float32",))}
-    yield Drawn({accumulate: strategies for accumulate, strategies in drawn.items() if strategies})
-    runs: dict[str, list[Tracked]] = {a: _followed(program, task, a, drawn[a]) for a in drawn}
+    program = task.case.program(task.drawn.how if task.drawn else "")
+    if task.drawn is None:
+        clauses = ("float32", "any") if task.case.storage != "float32" else ("float32",)
+        drawn = Drawn(program.how, {accumulate: _draws(program, task, accumulate) for accumulate in clauses})
+        yield drawn
+    else:
+        drawn = task.drawn
+    runs = {accumulate: _followed(program, task, accumulate, some) for accumulate, some in drawn.strategies.items()}
     for setting in task.settings:
-        function = setting.compiled(program.native)
+        way = _Way(task.case, program, setting, setting.compiled(program.native))
         for accumulate, trials in runs.items():
             if trials and (accumulate == "any" or not setting.narrow):
-                yield _ran(task, program, function, setting, accumulate, trials)
+                yield way.ran(accumulate, trials)
 
 
 def _draws(program: Program, task: Task, accumulate: str) -> list[Strategy]:
@@ -132,53 +147,68 @@ def _followed(program: Program, task: Task, accumulate: str, drawn: Sequence[Str
     return [track(program.reference, as_tensors(program.operands, each), **options) for each in values]
 
 
-def _ran(
-    task: Task, program: Program, function: Any, setting: Setting, accumulate: str, trials: Sequence[Tracked]
-) -> Ran:
-    """A program in one setting, on all trials; *function*: as the compiler of the setting makes it."""
-    storage = task.case.storage
-    result = Ran(task.case, setting.name, accumulate)
-    for tracked in trials:
+@dataclass(frozen=True)
+class _Way:
+    """
+    A program in one setting.
 
-        def run(other: Setting, function: Any = function, tracked: Tracked = tracked) -> Sequence[Any]:
-            return _outputs(function, tracked, other, storage)
+    Args:
+        case: The program's name and format.
+        program: What is run.
+        setting: How.
+        function: The program as the compiler of the setting makes it.
+    """
 
-        try:
-            found = differences(tracked, run(setting))
-            setting.look_at_compiler()
-        except Exception as error:  # noqa: BLE001  (any way in which a library cannot run it)
-            why = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-            return replace(result, unsupported=why[:110])
-        algebraic, once = exact_elements(tracked)
-        wrong = sum(each.algebraic for each in found)
-        once_wrong = sum(each.count - each.algebraic for each in found)
-        if wrong and not result.differ:
-            plainly = replace(setting, compiler="")
-            where = first_operation(tracked, lambda p=plainly, t=tracked: _outputs(program.native, t, p, storage))
-            where = where or ", ".join(dict.fromkeys(each.name for each in tracked.operations))
-            why = clause(tracked, setting, where, storage, run)
-            if not why and all(each.leaning for each in found if each.algebraic):
-                why = 'division: it is compared under division="last" alone'
-            result = replace(result, where=where, why=why, example=next(d.example for d in found if d.algebraic))
-        result = replace(
-            result,
-            algebraic=result.algebraic + algebraic,
-            once=result.once + once,
-            differ=result.differ + wrong,
-            once_differ=result.once_differ + once_wrong,
-        )
-    return result
+    case: Case
+    program: Program
+    setting: Setting
+    function: Any
 
+    def ran(self, accumulate: str, trials: Sequence[Tracked]) -> Ran:
+        """What comes of all trials."""
+        result = Ran(self.case, self.setting.name, accumulate)
+        for tracked in trials:
+            try:
+                found = differences(tracked, self.outputs(tracked, self.setting))
+                self.setting.look_at_compiler()
+            except Exception as error:  # (any way in which a library cannot run it)
+                if "CUDA error" in str(error):  # nothing else runs in this process
+                    raise
+                why = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+                return replace(result, unsupported=why[:110])
+            algebraic, once = exact_elements(tracked)
+            wrong = sum(each.algebraic for each in found)
+            if wrong and not result.differ:
+                result = self.explained(result, tracked, found)
+            result = replace(
+                result,
+                algebraic=result.algebraic + algebraic,
+                once=result.once + once,
+                differ=result.differ + wrong,
+                once_differ=result.once_differ + sum(each.count - each.algebraic for each in found),
+            )
+        return result
 
-def _outputs(function: Any, tracked: Tracked, setting: Setting, storage: str) -> list[Any]:
-    """What a function returns in a setting."""
-    operands = [
-        tensor.to(setting.device, getattr(torch, storage) if tensor.dtype == torch.float64 else tensor.dtype, copy=True)
-        for tensor in tracked.program.operands.values()
-    ]
-    with setting.active(storage), torch.set_grad_enabled(bool(tracked.program.gradients)):
-        returned = function(*operands)
-    return [leaf.detach() for leaf in torch.utils._pytree.tree_leaves(returned) if torch.is_tensor(leaf)]  # noqa: SLF001
+    def explained(self, result: Ran, tracked: Tracked, found: Sequence[Difference]) -> Ran:
+        """With the operation that differs first, and the clause that says that it may."""
+        plainly = replace(self.setting, compiler="")
+        where = first_operation(tracked, lambda: self.outputs(tracked, plainly, self.program.native))
+        where = where or ", ".join(dict.fromkeys(each.name for each in tracked.operations))
+        why = clause(tracked, self.setting, where, self.case.storage, lambda other: self.outputs(tracked, other))
+        if not why and all(each.leaning for each in found if each.algebraic):
+            why = 'division: it is compared under division="last" alone'
+        return replace(result, where=where, why=why, example=next(each.example for each in found if each.algebraic))
+
+    def outputs(self, tracked: Tracked, setting: Setting, function: Any = None) -> list[Any]:
+        """What the function, or another one, returns in a setting."""
+        storage = getattr(torch, self.case.storage)
+        operands = [
+            tensor.to(setting.device, storage if tensor.dtype == torch.float64 else tensor.dtype, copy=True)
+            for tensor in tracked.program.operands.values()
+        ]
+        with setting.active(self.case.storage), torch.set_grad_enabled(bool(tracked.program.gradients)):
+            returned = (function or self.function)(*operands)
+        return [leaf.detach() for leaf in torch.utils._pytree.tree_leaves(returned) if torch.is_tensor(leaf)]  # noqa: SLF001
 
 
 @dataclass
@@ -186,19 +216,24 @@ class Found:
     """What all tasks gave."""
 
     ran: list[Ran] = field(default_factory=list)
-    drawn: dict[Case, dict[str, list[Strategy]]] = field(default_factory=dict)
+    drawn: dict[Case, Drawn] = field(default_factory=dict)
     failed: list[tuple[Case, str]] = field(default_factory=list)
 
     def take(self, task: Task, part: Any) -> None:
         """One part of a result."""
         if isinstance(part, Drawn):
-            self.drawn[task.case] = part.strategies
+            self.drawn[task.case] = part
         elif isinstance(part, Ran):
             self.ran.append(part)
             if part.differ:
                 print(" ".join(_difference(part)), file=sys.stderr, flush=True)
         elif part.why:
             self.failed.append((task.case, part.why))
+
+    @property
+    def exact(self) -> set[Case]:
+        """Programs in which something is."""
+        return {case for case, drawn in self.drawn.items() if any(drawn.strategies.values())}
 
     @property
     def unexplained(self) -> int:
@@ -216,10 +251,8 @@ class Found:
             differ, why = sum(ran.differ for ran in done), sum(ran.differ for ran in done if ran.why)
             once = f"{sum(ran.once_differ for ran in done)} of {sum(ran.once for ran in done)}"
             sizes = f"{sum(ran.algebraic for ran in done):,}"
-            lines.append(
-                [storage, accumulate, setting, str(len(done)), str(len(rans) - len(done)), sizes, str(differ), str(why)]
-                + [str(differ - why), once]
-            )
+            counts = [len(done), len(rans) - len(done), sizes, differ, why, differ - why, once]
+            lines.append([storage, accumulate, setting, *map(str, counts)])
         return sorted(lines, key=lambda line: (STORAGES.index(line[0]), line[1] != "float32"))
 
 
@@ -228,7 +261,8 @@ def _difference(ran: Ran) -> list[str]:
     where = ran.where if len(ran.where) < 60 else f"{ran.where[:57]}..."
     why = ran.why or "UNEXPLAINED"
     name = f"{ran.case.name}, {ran.case.storage}"
-    return [name, f"{ran.setting}, accumulate={ran.accumulate}", where, f"{ran.differ} of {ran.algebraic}", ran.example, why]
+    setting = f"{ran.setting}, accumulate={ran.accumulate}"
+    return [name, setting, where, f"{ran.differ} of {ran.algebraic}", ran.example, why]
 
 
 def _cases(options: argparse.Namespace) -> list[Case]:
@@ -254,7 +288,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--storage", nargs="+", default=list(STORAGES), choices=STORAGES, help="default: all three")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="where programs run (default: cpu)")
     parser.add_argument("--compile", choices=("yes", "no"), help="Inductor (default: where there is a compiler)")
-    parser.add_argument("--triton-products", action="store_true", help="matrix products in Triton too (slow to compile)")
+    parser.add_argument("--triton-products", action="store_true", help="products in Triton too (slow to compile)")
     parser.add_argument("--strategies", type=int, default=3, help="of a program, at most (default: 3)")
     parser.add_argument("--seconds", type=float, default=6.0, help="to find them, for each contract (default: 6)")
     parser.add_argument("--each", type=float, default=90.0, help="seconds for a program, all told (default: 90)")
@@ -267,7 +301,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("there is no CUDA device here")
     if options.compile is None:
-        there = importlib.util.find_spec("triton") if options.device == "cuda" else shutil.which(os.environ.get("CXX", "g++"))
+        there = shutil.which(os.environ.get("CXX", "g++"))
+        if options.device == "cuda":
+            there = importlib.util.find_spec("triton")
         options.compile = "yes" if there else "no"
     return options
 
@@ -276,19 +312,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run, count and print."""
     options = _options(argv)
     cases = _cases(options)
-    plain, made = settings(options.device, options.compile == "yes", triton=options.triton_products)
+    plain, made = settings(options.device, compilers=options.compile == "yes", triton=options.triton_products)
     count = options.workers or max(1, (os.cpu_count() or 1) - 2)
     deadline = time.monotonic() + 60 * options.minutes if options.minutes else None
     found, start = Found(), time.monotonic()
     first = [Task(case, tuple(plain), options.seconds, options.strategies) for case in cases]
     with Tables(options.output) as tables:
-        with Workers(work, count, options.each, deadline) as workers:
-            _run(workers, f"agreement on {options.device}", first, found)
-            exact = {task.case: task for task in first if found.drawn.get(task.case)}
-            lean = {case: {a: some[:1] for a, some in found.drawn[case].items()} for case in exact}
-            second = [replace(task, settings=(each,), drawn=lean[case]) for each in made for case, task in exact.items()]
-            _run(workers, "compiled", second, found)
-        _tell(tables, options, found, len(cases), time.monotonic() - start)
+        try:
+            with Workers(work, count, options.each, deadline) as workers:
+                _run(workers, f"agreement on {options.device}", first, found)
+                second = [
+                    replace(task, settings=(each,), drawn=found.drawn[task.case].lean())
+                    for each in made
+                    for task in first
+                    if task.case in found.exact
+                ]
+                _run(workers, "compiled", second, found)
+        finally:
+            _tell(tables, options, found, len(cases), time.monotonic() - start)
     return 1 if found.unexplained else 0
 
 
@@ -303,9 +344,8 @@ def _run(workers: Workers, title: str, tasks: Sequence[Task], found: Found) -> N
 def _tell(tables: Tables, options: argparse.Namespace, found: Found, cases: int, seconds: float) -> None:
     """The tables."""
     head = ["storage", "accumulate", "setting", "programs", "do not run", "algebraic elements", "differ", "explained"]
-    exact = sum(bool(each) for each in found.drawn.values())
     notes = (
-        f"{cases} programs and formats; something is exact in {exact}, and these were run ({seconds:.0f} s).\n"
+        f"{cases} programs and formats; something is exact in {len(found.exact)}: these were run ({seconds:.0f} s).\n"
         "Two trials of each strategy; compiled: of the first one. NNPACK and TensorFloat-32 off.\n"
         'accumulate: the clause of the contract; under "any" sums may be kept in 16 bits, and drawings are sparser.\n'
         "explained: by a clause of a contract, below. rounded once: such elements that differ, of all; not a verdict.\n"

@@ -107,7 +107,7 @@ def clause(tracked: Tracked, setting: Setting, where: str, storage: str, run: Ru
     if setting.device != "cpu" and setting.cudnn and convolves:
         without = replace(setting, cudnn=False)
         if not any(each.algebraic for each in differences(tracked, run(without))):
-            return "algorithm: right without cuDNN, whose Winograd or FFT sums other products; the self-check demotes it"
+            return "algorithm: right without cuDNN (Winograd, FFT: other products); the self-check demotes it"
     narrow = names & IN_PLACE or (names & CONVOLUTIONS and not (setting.one_dnn and setting.cudnn))
     program = tracked.program
     if storage != "float32" and narrow and program.arithmetic.accumulate is not None:

@@ -21,7 +21,7 @@ FIVE = {(0, 0): -4.0, (0, 1): 1.0, (1, 0): 1.0, (0, -1): 1.0, (-1, 0): 1.0}
 SHIPPED: dict[str, Callable[[str], Linear]] = {
     "conv1d": lambda f: shipped.Conv((2, 6, 40), (8, 6, 3), padding=1, bias=True, format=f),
     "conv2d": lambda f: shipped.Conv((2, 16, 14, 14), (16, 16, 3, 3), padding=1, format=f),
-    "conv2d, stride 2, dilation 2": lambda f: shipped.Conv((2, 6, 15, 14), (8, 6, 3, 3), stride=2, dilation=2, format=f),
+    "conv2d, strided": lambda f: shipped.Conv((2, 6, 15, 14), (8, 6, 3, 3), stride=2, dilation=2, format=f),
     "conv2d, depthwise": lambda f: shipped.Conv((2, 8, 12, 12), (8, 1, 3, 3), groups=8, padding=1, format=f),
     "conv3d": lambda f: shipped.Conv((2, 4, 6, 7, 8), (6, 4, 3, 3, 3), padding=1, format=f),
     "conv_transpose2d": lambda f: shipped.Conv((2, 6, 7, 7), (6, 5, 3, 3), stride=2, transposed=True, format=f),
@@ -83,11 +83,11 @@ class Case:
     path: str = ""
     level: int = 0
 
-    def program(self) -> Program:
-        """What is run. Raises whatever the problem raises."""
+    def program(self, how: str = "") -> Program:
+        """What is run, of the shapes that `Program.how` told of before. Raises whatever the problem raises."""
         if self.path:
-            found = load(Path(self.path), self.storage)
-            return Program(found.reference, found.native, found.operands)
+            found = load(Path(self.path), self.storage, how)
+            return Program(found.reference, found.native, found.operands, found.how)
         problem = SHIPPED[self.name](self.storage)
         assert problem.reference is not None
         return Program(problem.reference, problem.reference, problem.tensors)
@@ -102,8 +102,10 @@ class Program:
         reference: Of float64 tensors on the CPU.
         native: Of tensors in the formats of the operands, wherever they are.
         operands: In order.
+        how: Its shapes were chosen.
     """
 
     reference: Callable[..., Any]
     native: Callable[..., Any]
     operands: tuple[Tensor, ...]
+    how: str = ""

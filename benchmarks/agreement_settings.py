@@ -83,12 +83,12 @@ class Setting:
             raise RuntimeError("nothing was compiled")
 
 
-def settings(device: str, compilers: bool, *, triton: bool = False) -> tuple[list[Setting], list[Setting]]:
+def settings(device: str, *, compilers: bool, triton: bool = False) -> tuple[list[Setting], list[Setting]]:
     """Those of a device: without a compiler, and with one."""
     if device == "cpu":
         plain = [
-            Setting(f"{threads} thread{'s' * (threads > 1)}, oneDNN {'on' if one_dnn else 'off'}", "cpu", threads, one_dnn)
-            for one_dnn in (True, False)
+            Setting(f"{threads} thread{'s' * (threads > 1)}, oneDNN {word}", "cpu", threads, one_dnn)
+            for one_dnn, word in ((True, "on"), (False, "off"))
             for threads in (1, 2)
         ]
         return plain, [Setting("Inductor, 1 thread", compiler="inductor")] if compilers else []

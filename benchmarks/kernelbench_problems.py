@@ -6,6 +6,7 @@ import ast
 import contextlib
 import copy
 import io
+import itertools
 import random
 import re
 import sys
@@ -40,6 +41,8 @@ DEAR = 1.0
 LARGE = 1 << 17
 """Elements of all operands above which they grow no further."""
 
+_NUMBERS = itertools.count()  # a compiler remembers modules by their names
+
 
 @dataclass(frozen=True)
 class Shrunk:
@@ -73,23 +76,41 @@ def problems(checkout: Path, levels: list[int]) -> list[tuple[int, int, Path]]:
     return sorted(found)
 
 
-def load(path: Path, storage: str) -> Shrunk:
+def _ways() -> dict[str, Smaller]:
+    """How numbers are made smaller, in the order in which this is tried."""
+    ways: dict[str, Smaller] = {}
+    for cap in CAPS:
+        ways[f"at most {cap}"] = lambda n, name, cap=cap: n if "kernel" in name else halved(n, cap)
+    for share in SHARES:
+        ways[f"1/{share}"] = lambda n, _, share=share: n if n <= 8 else max(8, n // share)
+    ways["batch 2"] = lambda n, name: min(n, 2) if "batch" in name else n
+    ways["batch 1"] = lambda n, name: 1 if "batch" in name else n
+    ways["full size"] = lambda n, _: n
+    return ways
+
+
+def load(path: Path, storage: str, how: str = "") -> Shrunk:
     """
     A problem, at the largest of the small shapes that are cheap.
+
+    Args:
+        path: Its file.
+        storage: Format of its operands and intermediates.
+        how: As `Shrunk.how` says it, where that is known: which shapes are cheap is a matter of luck.
 
     Raises:
         Exception: Whatever the problem raises, where it runs at no shape.
     """
     source, best, failure, slow = path.read_text(), None, None, False
-    ways = [(f"at most {cap}", lambda n, name, cap=cap: n if "kernel" in name else halved(n, cap)) for cap in CAPS]
-    ways += [(f"1/{share}", lambda n, _, share=share: n if n <= 8 else max(8, n // share)) for share in SHARES]
-    ways += [("batch", lambda n, name: min(n, 2) if "batch" in name else n)]
-    for i, (how, smaller) in enumerate(ways):
+    ways = _ways()
+    if how:
+        return _built(source, str(path), how, ways[how], storage)
+    for i, way in enumerate([*ways][:-2]):
         if (i >= len(CAPS) and best is not None) or (i < len(CAPS) and slow):
             continue
         start = time.perf_counter()
         try:
-            made = _built(source, str(path), how, smaller, storage)
+            made = _built(source, str(path), way, ways[way], storage)
         except Exception as error:  # noqa: BLE001  (any way in which a shape does not fit)
             failure, slow = error, time.perf_counter() - start > DEAR
             continue
@@ -101,14 +122,14 @@ def load(path: Path, storage: str) -> Shrunk:
             break
     if best is not None and best.seconds > DEAR:
         with contextlib.suppress(Exception):  # statistics over a batch may want more than one
-            return _built(source, str(path), "batch 1", lambda n, name: 1 if "batch" in name else n, storage)
+            return _built(source, str(path), "batch 1", ways["batch 1"], storage)
     if best is None:
         raise failure or RuntimeError("it runs at no shape")
     return best
 
 
 def _built(source: str, name: str, how: str, smaller: Smaller, storage: str) -> Shrunk:
-    module = types.ModuleType("kernelbench_problem")
+    module = types.ModuleType(f"kernelbench_problem_{next(_NUMBERS)}")
     sys.modules[module.__name__] = module  # where dataclasses and compilers look for it
     with _quietly():
         exec(compile(_shrink(source, smaller), name, "exec"), module.__dict__)

@@ -104,10 +104,12 @@ class Workers:
         try:
             part = worker.pipe.recv()
         except (EOFError, OSError):
-            self._end(worker)
+            worker.process.join()
             part = Ended(task, f"its process died, exit status {worker.process.exitcode}")
         if isinstance(part, Ended):
             worker.task = None
+            if part.why:  # whatever else is wrong with it
+                self._end(worker)
         yield task, part
 
     def _stopped(self, left: deque[Any]) -> Iterator[tuple[Any, Any]]:
