@@ -19,6 +19,7 @@ from common import Steps, Tables, add_output_option
 from kernelbench_problems import Shrunk, load, problems
 
 from zeroulp import track
+from zeroulp.checks.insensitive import insensitive
 from zeroulp.sample import Shown, Strategy, as_tensors, draws
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ def measured(level: int, number: int, path: Path, storage: str, seconds: float, 
         verdict = "vacuous"
     else:
         verdict = "partly" if coverage.telling >= 0.01 else "prefix"
+    if verdict in {"prefix", "vacuous"} and (why := _vacuous(problem, storage)):
+        verdict, note = "vacuous", why
     took = time.monotonic() - start
     return Row(
         level,
@@ -118,6 +121,11 @@ def compared(problem: Shrunk, strategy: Strategy, storage: str) -> str:
                 return f"does not run: {check.unsupported}"[:60]
             worst = max(worst, sum(output.algebraic for output in check.outputs))
     return f"{worst} differ" if worst else "agrees"
+
+
+def _vacuous(problem: Shrunk, storage: str) -> str:
+    """Why its output depends on no input, its weights being as constructed; empty if it does."""
+    return insensitive(problem.reference, problem.operands, 0, problem.weights, storage=storage).output
 
 
 def _draws(problem: Shrunk, storage: str, seconds: float) -> list[Strategy]:
@@ -192,7 +200,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             lines += summary(storage, rows)
         notes = (
             "exact: every element of the outputs is algebraic, and at least 1 % of them change with the inputs.\n"
-            "partly: some elements are. vacuous: all are, and they do not change. prefix: none is.\n"
+            "partly: some elements are. vacuous: all are, and they do not change, or nothing is exact and the output\n"
+            "hardly changes with the inputs. prefix: nothing is exact, and it does.\n"
             "by division: exact quotients; a kernel that divides term by term instead is not covered.\n"
             "own code: the problem's forward in that format on the CPU, bit by bit, oneDNN on and off, NNPACK off.\n"
             "Train mode, dropout off; parameters and inputs are drawn, other buffers are as constructed.\n"

@@ -55,6 +55,7 @@ class Shrunk:
         operands: Inputs, then the parameters of the module.
         how: How numbers at the top of the module were made smaller.
         seconds: Of a plain float64 run.
+        weights: As the module was constructed, by name.
     """
 
     reference: Callable[..., Any]
@@ -62,6 +63,7 @@ class Shrunk:
     operands: tuple[Tensor, ...]
     how: str
     seconds: float
+    weights: dict[str, Any]
 
 
 def problems(checkout: Path, levels: list[int]) -> list[tuple[int, int, Path]]:
@@ -168,7 +170,8 @@ def _built(source: str, name: str, how: str, smaller: Smaller, storage: str) -> 
             seconds = time.perf_counter() - start
     finally:
         torch.set_default_dtype(torch.float32)
-    return Shrunk(bound(model), bound(native), (*operands, *named.values()), how, seconds)
+    weights = {name: parameters[name].detach().clone() for name in named}
+    return Shrunk(bound(model), bound(native), (*operands, *named.values()), how, seconds, weights)
 
 
 def _operands(inputs: list[Any], storage: str) -> tuple[list[Tensor], dict[int, Any]]:

@@ -86,7 +86,8 @@ def liveness(tracked: Tracked, redrawn: Mapping[str, Sequence[Any]]) -> Liveness
         redrawn: For each operand that is to be looked at, a few other drawings of it, of the same shape and type.
 
     Returns:
-        Shares of the exact elements (of grades other than NOT_EXACT) that change.
+        Shares of the exact elements (of grades other than NOT_EXACT) that change, from one exact number to another: a
+        kernel that does not read the operand misses one of them.
 
     Raises:
         ProgramError: If a redrawn operand is unlike the one it stands for, or the shape of a result depends on it.
@@ -97,9 +98,10 @@ def liveness(tracked: Tracked, redrawn: Mapping[str, Sequence[Any]]) -> Liveness
     for name, drawings in redrawn.items():
         changed = [torch.zeros_like(mask) for mask in masks]
         for drawing in drawings:
-            changed = [total | part for total, part in zip(changed, changes(tracked, {name: drawing}), strict=True)]
+            parts = changes(tracked, {name: drawing}, exactly=True)
+            changed = [total | part for total, part in zip(changed, parts, strict=True)]
         share = _share(changed, masks)
-        cut = None if share or name in tracked.unread else _cut(tracked, name, drawings)
+        cut = None if share or name in tracked.unread else vanishing(tracked, name, drawings)
         rows.append(OperandLiveness(name, share, name not in tracked.unread, cut))
         changed_by_any = [total | part for total, part in zip(changed_by_any, changed, strict=True)]
     share = _share(changed_by_any, masks)
@@ -110,13 +112,15 @@ def liveness(tracked: Tracked, redrawn: Mapping[str, Sequence[Any]]) -> Liveness
     return Liveness(share, exact, tuple(rows), tuple(constant), None if share else last)
 
 
-def changes(tracked: Tracked, operands: Mapping[str, Any]) -> list[Any]:
+def changes(tracked: Tracked, operands: Mapping[str, Any], *, exactly: bool = False) -> list[Any]:
     """
     Which exact elements are different when the program runs on other operands.
 
     Args:
         tracked: A program that was tracked.
         operands: Other drawings of some of its operands, of the same shapes and types.
+        exactly: Whether it counts only where an element is exact on these operands too, which takes a tracked run.
+            Elsewhere it may be exact because what would change it is zero.
 
     Returns:
         For each output a mask: of a grade other than NOT_EXACT, and changed.
@@ -129,7 +133,19 @@ def changes(tracked: Tracked, operands: Mapping[str, Any]) -> list[Any]:
     before, after = [output.values for output in tracked.outputs], program.plain({**program.operands, **other})
     _same_shapes(", ".join(operands), before, after)
     pairs = zip(tracked.outputs, after, strict=True)
-    return [_differ(output, values) & (output.grade < int(Grade.NOT_EXACT)) for output, values in pairs]
+    changed = [_differ(output, values) & (output.grade < int(Grade.NOT_EXACT)) for output, values in pairs]
+    if exactly and any(bool(mask.any()) for mask in changed):
+        grades = _grades(tracked, {**program.operands, **other})
+        changed = [mask & (grade < int(Grade.NOT_EXACT)) for mask, grade in zip(changed, grades, strict=True)]
+    return changed
+
+
+def _grades(tracked: Tracked, operands: Mapping[str, Any]) -> list[Any]:
+    """Of all outputs on other operands; not exact where the program cannot be tracked on them."""
+    try:
+        return [output.grade for output in track_program(tracked.program, operands).outputs]
+    except ProgramError:
+        return [torch.full_like(output.grade, int(Grade.NOT_EXACT)) for output in tracked.outputs]
 
 
 def _alike(name: str, operands: Mapping[str, Any], drawing: Any) -> Any:
@@ -170,8 +186,19 @@ def _constant(output: Output, mask: Any) -> bool:
     return values.numel() > 1 and bool((values == values[0]).all())
 
 
-def _cut(tracked: Tracked, name: str, drawings: Sequence[Any]) -> Operation | None:
-    """The operation after the last one whose result differs when the operand is redrawn; else the first to read it."""
+def vanishing(tracked: Tracked, name: str, drawings: Sequence[Any]) -> Operation | None:
+    """
+    Where the difference vanishes when an operand is redrawn.
+
+    Args:
+        tracked: A program that was tracked.
+        name: Of the operand; an operation reads it.
+        drawings: Other drawings of it.
+
+    Returns:
+        The operation after the last one whose result differs, exact or not, or the first that reads the operand if
+        none does; None if the last one differs.
+    """
     first = track_program(tracked.program, digest=True).operations
     read = tracked.reads[name]
     last = next((i for i, operation in enumerate(first) if operation.number >= read), len(first)) - 1
