@@ -110,9 +110,13 @@ def prepared(problem: Linear, seed: int, spec: KernelSpec) -> tuple[Linear, Fit]
 def _insensitive(problem: Linear, seed: int) -> tuple[tuple[str, str], ...]:
     """Why a comparison would say little, where nothing is exact."""
     assert problem.reference is not None, "it has been followed"
-    clauses = {"storage": problem.storage, "accumulate": problem.accumulate, "refactored": problem.refactored}
-    bits = problem.accumulator_precision
-    return insensitive(problem.reference, problem.tensors, seed, accumulator_bits=bits, **clauses).reasons
+    clauses: dict[str, Any] = {
+        "storage": problem.storage,
+        "accumulate": problem.accumulate,
+        "accumulator_bits": problem.accumulator_precision,
+        "refactored": problem.refactored,
+    }
+    return insensitive(problem.reference, problem.tensors, seed, **clauses).reasons
 
 
 def tracking_of(fitted: Fit) -> Tracking:
