@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 LEAST_SHARE = 0.01
 """Share of the exact elements that have to change with the operands, for a program to be live."""
 
+_PLENTY = 0.5  # of the exact elements, after which no further drawing of an operand is looked at
 _NOISE = -30  # log2 of what float64 may add to an element beside its bound, far above its rounding
 
 
@@ -29,7 +30,8 @@ class OperandLiveness:
 
     Args:
         name: The operand.
-        share: Share of the exact elements returned that changed in one redraw or another.
+        share: Share of the exact elements returned that changed in one redraw or another, as far as it takes to see
+            most of them change.
         read: Whether any operation looked at its elements.
         cut: Where the difference vanished: the operation after the last one whose result showed it, or the first
             one that read the operand if none did; None: nowhere, or it was not read.
@@ -100,6 +102,8 @@ def liveness(tracked: Tracked, redrawn: Mapping[str, Sequence[Any]]) -> Liveness
         for drawing in drawings:
             parts = changes(tracked, {name: drawing}, exactly=True)
             changed = [total | part for total, part in zip(changed, parts, strict=True)]
+            if _share(changed, masks) > _PLENTY:
+                break
         share = _share(changed, masks)
         cut = None if share or name in tracked.unread else vanishing(tracked, name, drawings)
         rows.append(OperandLiveness(name, share, name not in tracked.unread, cut))
