@@ -278,4 +278,7 @@ def test_what_is_exact_because_an_operand_adds_nothing_to_it_is_not_live():
     (mask,) = track.changes(tracked, {"x": other})
     assert mask.tolist() == [True, True, False]
     found = track.liveness(tracked, {"x": [other], "b": [torch.full((3,), 2.0)]})
-    assert [row.share for row in found.operands] == [0.5, 1.0]
+    assert [row.share for row in found.operands] == [0.0, 1.0]
+    tracked = track.track(lambda x, b: x / 3 + b, {"x": torch.tensor([9.0, 0.0, 7.0]), "b": torch.ones(3)})
+    found = track.liveness(tracked, {"x": [other]})
+    assert [row.share for row in found.operands] == [0.5]

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from zeroulp.draw import Stream
 
-_LISTED = 1 << 16  # a modulus up to which all its numbers are written down
+
+_LISTED = 1 << 20
 
 
 def residues(stream: Stream, shape: tuple[int, ...], modulus: int) -> NDArray[np.int64]:
@@ -62,7 +63,7 @@ def latin(stream: Stream, shape: tuple[int, ...], modulus: int) -> NDArray[np.in
     """
     size = math.prod(shape)
     if size <= modulus:
-        return _some(stream, size, modulus)[stream.permutation(size)].reshape(shape)
+        return np.sort(_some(stream, size, modulus))[stream.permutation(size)].reshape(shape)
     total = np.zeros((1,) * len(shape), np.int64)
     for axis, extent in enumerate(shape):
         numbers = stream.permutation(max(extent, modulus))[:extent] % modulus
@@ -71,10 +72,11 @@ def latin(stream: Stream, shape: tuple[int, ...], modulus: int) -> NDArray[np.in
 
 
 def _some(stream: Stream, size: int, modulus: int) -> NDArray[np.int64]:
-    """So many different numbers from 0 to *modulus* - 1, ascending; of a large modulus not all are written down."""
+    """So many different numbers from 0 to *modulus* - 1, without a list of all where there are far more of them."""
     if modulus <= max(_LISTED, 4 * size):
-        return np.sort(stream.permutation(modulus)[:size])
-    found = np.zeros(0, np.int64)
+        return stream.permutation(modulus)[:size]
+    found: NDArray[np.int64] = np.zeros(0, np.int64)
     while len(found) < size:
-        found = np.union1d(found, stream.below(modulus, (2 * size,)).astype(np.int64))
-    return np.sort(found[stream.permutation(len(found))[:size]])
+        both = np.concatenate([found, stream.below(modulus, (size,))])
+        found = both[np.sort(np.unique(both, return_index=True)[1])]
+    return found[:size]

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 LEAST_SHARE = 0.01
 """Share of the exact elements that have to change with the operands, for a program to be live."""
 
-_PLENTY = 0.5  # of the exact elements, after which no further drawing of an operand is looked at
 _NOISE = -30  # log2 of what float64 may add to an element beside its bound, far above its rounding
 
 
@@ -30,8 +29,8 @@ class OperandLiveness:
 
     Args:
         name: The operand.
-        share: Share of the exact elements returned that changed in one redraw or another, as far as it takes to see
-            most of them change.
+        share: Share of the exact elements returned that changed in one redraw or another, and that are not what they
+            would be without the operand: else they may be exact because it adds nothing to them.
         read: Whether any operation looked at its elements.
         cut: Where the difference vanished: the operation after the last one whose result showed it, or the first
             one that read the operand if none did; None: nowhere, or it was not read.
@@ -88,8 +87,7 @@ def liveness(tracked: Tracked, redrawn: Mapping[str, Sequence[Any]]) -> Liveness
         redrawn: For each operand that is to be looked at, a few other drawings of it, of the same shape and type.
 
     Returns:
-        Shares of the exact elements (of grades other than NOT_EXACT) that change, from one exact number to another: a
-        kernel that does not read the operand misses one of them.
+        Shares of the exact elements (of grades other than NOT_EXACT) that change.
 
     Raises:
         ProgramError: If a redrawn operand is unlike the one it stands for, or the shape of a result depends on it.
@@ -100,10 +98,9 @@ def liveness(tracked: Tracked, redrawn: Mapping[str, Sequence[Any]]) -> Liveness
     for name, drawings in redrawn.items():
         changed = [torch.zeros_like(mask) for mask in masks]
         for drawing in drawings:
-            parts = changes(tracked, {name: drawing}, exactly=True)
-            changed = [total | part for total, part in zip(changed, parts, strict=True)]
-            if _share(changed, masks) > _PLENTY:
-                break
+            changed = [total | part for total, part in zip(changed, changes(tracked, {name: drawing}), strict=True)]
+        if _share(changed, masks):
+            changed = [mask & part for mask, part in zip(changed, _shown(tracked, name), strict=True)]
         share = _share(changed, masks)
         cut = None if share or name in tracked.unread else vanishing(tracked, name, drawings)
         rows.append(OperandLiveness(name, share, name not in tracked.unread, cut))
@@ -116,15 +113,13 @@ def liveness(tracked: Tracked, redrawn: Mapping[str, Sequence[Any]]) -> Liveness
     return Liveness(share, exact, tuple(rows), tuple(constant), None if share else last)
 
 
-def changes(tracked: Tracked, operands: Mapping[str, Any], *, exactly: bool = False) -> list[Any]:
+def changes(tracked: Tracked, operands: Mapping[str, Any]) -> list[Any]:
     """
     Which exact elements are different when the program runs on other operands.
 
     Args:
         tracked: A program that was tracked.
         operands: Other drawings of some of its operands, of the same shapes and types.
-        exactly: Whether it counts only where an element is exact on these operands too, which takes a tracked run.
-            Elsewhere it may be exact because what would change it is zero.
 
     Returns:
         For each output a mask: of a grade other than NOT_EXACT, and changed.
@@ -137,19 +132,15 @@ def changes(tracked: Tracked, operands: Mapping[str, Any], *, exactly: bool = Fa
     before, after = [output.values for output in tracked.outputs], program.plain({**program.operands, **other})
     _same_shapes(", ".join(operands), before, after)
     pairs = zip(tracked.outputs, after, strict=True)
-    changed = [_differ(output, values) & (output.grade < int(Grade.NOT_EXACT)) for output, values in pairs]
-    if exactly and any(bool(mask.any()) for mask in changed):
-        grades = _grades(tracked, {**program.operands, **other})
-        changed = [mask & (grade < int(Grade.NOT_EXACT)) for mask, grade in zip(changed, grades, strict=True)]
-    return changed
+    return [_differ(output, values) & (output.grade < int(Grade.NOT_EXACT)) for output, values in pairs]
 
 
-def _grades(tracked: Tracked, operands: Mapping[str, Any]) -> list[Any]:
-    """Of all outputs on other operands; not exact where the program cannot be tracked on them."""
+def _shown(tracked: Tracked, name: str) -> list[Any]:
+    """Which exact elements are different when an operand is all zeros; all, where the program does not run on such."""
     try:
-        return [output.grade for output in track_program(tracked.program, operands).outputs]
+        return changes(tracked, {name: torch.zeros_like(tracked.program.operands[name])})
     except ProgramError:
-        return [torch.full_like(output.grade, int(Grade.NOT_EXACT)) for output in tracked.outputs]
+        return [torch.ones_like(output.grade, dtype=torch.bool) for output in tracked.outputs]
 
 
 def _alike(name: str, operands: Mapping[str, Any], drawing: Any) -> Any:
