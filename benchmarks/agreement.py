@@ -291,7 +291,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--triton-products", action="store_true", help="products in Triton too (slow to compile)")
     parser.add_argument("--strategies", type=int, default=3, help="of a program, at most (default: 3)")
     parser.add_argument("--seconds", type=float, default=6.0, help="to find them, for each contract (default: 6)")
-    parser.add_argument("--each", type=float, default=90.0, help="seconds for a program, all told (default: 90)")
+    parser.add_argument("--each", type=float, default=120.0, help="seconds for a program, all told (default: 120)")
     parser.add_argument("--minutes", type=float, help="stop after so many, and say what was not run")
     parser.add_argument("--workers", type=int, help="processes (default: cores less 2, at least 1)")
     add_output_option(parser)

@@ -212,7 +212,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         notes = (
             "exact: every element of the outputs is algebraic, and at least 1 % of them change with the inputs.\n"
             "partly: some elements are. vacuous: all are, and they do not change, or nothing is exact and the output\n"
-            "hardly changes with the inputs. prefix: nothing is exact, and it does.\n"
+            "hardly changes with the inputs, weights being as constructed; at a reduced shape a norm may be over one\n"
+            "element. prefix: nothing is exact, and it does change.\n"
             "by division: exact quotients; a kernel that divides term by term instead is not covered.\n"
             "own code: the problem's forward in that format on the CPU, bit by bit, oneDNN on and off, NNPACK off.\n"
             "Train mode, dropout off; parameters and inputs are drawn, other buffers are as constructed.\n"

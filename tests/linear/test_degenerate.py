@@ -101,11 +101,11 @@ def constants(reference, *shapes):
 OUTPUTS = [
     (less_the_mean_of_itself, [X, W, B], "operation 4, sub"),
     (clamped_to_nothing, [*VOLUME, weight("gamma", 8), weight("beta", 8)], "operation 4, clamp"),
-    (mean_of_what_is_normalised, VOLUME, "by rounding"),
+    (mean_of_what_is_normalised, VOLUME, "operation 3, mean"),
     (constants(subtract_and_relu, (32, 64), (32,)), [X], "relu"),
     (gelu_of_what_is_negative, [Tensor("x", (2, 16, 24, 24)), weight("w", 16, 32, 3, 3), weight("b", 1, 1, 1)], "operation 4, gelu"),
     (attention_over_the_batch, [Tensor("x", (4, 3, 12)), weight("w", 8, 12), weight("position", 1, 4, 8), weight("token", 1, 1, 8),
-                                weight("query", 8, 8), weight("key", 8, 8), weight("last", 5, 8)], "mm"),
+                                weight("query", 8, 8), weight("key", 8, 8), weight("last", 5, 8)], "operation 11, mm"),
 ]
 INPUTS = [
     (global_mean, [Tensor("x", (2, 8, 40, 40)), weight("w", 8, 16, 3, 3), weight("b", 16, 1, 1)]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -191,14 +192,25 @@ def vanishing(tracked: Tracked, name: str, drawings: Sequence[Any]) -> Operation
         drawings: Other drawings of it.
 
     Returns:
-        The operation after the last one whose result differs, exact or not, or the first that reads the operand if
-        none does; None if the last one differs.
+        The operation after the last one whose result differs by more than rounding, exact or not, or the first that
+        reads the operand if none does; None if the last one differs.
     """
     first = track_program(tracked.program, digest=True).operations
     read = tracked.reads[name]
     last = next((i for i, operation in enumerate(first) if operation.number >= read), len(first)) - 1
     for drawing in drawings:
         second = track_program(tracked.program, {**tracked.program.operands, name: drawing}, digest=True).operations
-        differ = [i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a.digest != b.digest]
-        last = max([last, *differ])
+        last = max([last, *_unlike(first, second)])
     return first[last + 1] if last + 1 < len(first) else None
+
+
+def _unlike(first: Sequence[Operation], second: Sequence[Operation]) -> list[int]:
+    """Which operations of two runs have different results, beside what rounds in float64 on the way."""
+    found, largest = [], 0.0
+    for i, (one, other) in enumerate(zip(first, second, strict=False)):
+        pairs = list(zip(one.digest or (), other.digest or (), strict=False))
+        largest = max([largest, *(abs(number) for pair in pairs for number in pair if math.isfinite(number))])
+        near = largest * power(_NOISE)
+        if any(a != b and not abs(a - b) <= near and not (math.isnan(a) and math.isnan(b)) for a, b in pairs):
+            found.append(i)
+    return found
