@@ -175,6 +175,8 @@ def test_an_operand_that_vanishes_in_a_norm_is_named_although_nothing_is_exact()
     (lambda x, w: torch.tanh(F.linear(x, w)), [X, W]),
     (lambda x, i: torch.sin(x[i]), [Tensor("x", (9, 5)), Tensor("i", (4,), role="index", below=9)]),
     (lambda x, m: torch.where(m, torch.exp(x), torch.sin(x)), [Tensor("x", (9, 5)), Tensor("m", (9, 5), role="mask")]),
+    (lambda x, w: (torch.sin(9 * F.linear(x, w)) > 0).float() + torch.sin(F.linear(x, w)), [X, W]),
+    (lambda x, w: torch.sigmoid(F.linear(x, w)).argmax(1), [X, W]),
     (lambda x, s: torch.sqrt(x) * s, [Tensor("x", (9, 5)), Tensor("s", (), role="scalar")]),
     (lambda x, w: torch.sin(x @ w), [Tensor("x", (3, 8), "bfloat16"), Tensor("w", (8, 4), "bfloat16", "weight")]),
 ])

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 _FIRST = 1 << 33  # numbers of drawings that are no trials
 _REDRAWN = 2
-_SLIGHT = 2.0**-24  # of an operand's elements: what rounding to float32 changes
-_ROUNDING = 2.0**10  # times what a slight change makes: no more than rounding does
+_ROUNDING = 2.0**-40  # of the largest number on the way: no more than rounding in float64 adds up to
 _LITTLE = 0.01  # of the largest element
 _WHOLE = 100  # different numbers of an operand of integers
 _NORMAL = 12  # uniform numbers whose sum has a deviation of 1
@@ -82,15 +81,14 @@ def insensitive(
     base.update({name: value.to(base[name].dtype) for name, value in (given or {}).items()})
     try:
         tracked = track.track(reference, base, **clauses)
-        return _found(tensors, tracked, others, Seed(seed, _FIRST + 1 + _REDRAWN))
+        return _found(tensors, track.track_program(tracked.program, digest=True), others)
     except ProgramError:
         return Insensitive()
 
 
-def _found(
-    tensors: Sequence[Tensor], tracked: Tracked, others: Sequence[dict[str, Any]], seed: Seed
-) -> Insensitive:
-    noise = _ROUNDING * _change(tracked, _nudged(tracked, seed))
+def _found(tensors: Sequence[Tensor], tracked: Tracked, others: Sequence[dict[str, Any]]) -> Insensitive:
+    numbers = [abs(number) for each in tracked.operations for number in (each.digest or ())[:2]]
+    noise = _ROUNDING * max((number for number in numbers if math.isfinite(number)), default=0.0)
     dead: dict[str, Any] = {}
     for name in (tensor.name for tensor in tensors):
         if max(_change(tracked, {name: other[name]}) for other in others) <= noise:
@@ -132,16 +130,6 @@ def _change(tracked: Tracked, changed: dict[str, Any]) -> float:
     with np.errstate(invalid="ignore"):
         difference = np.abs(np.where((before == after) | (np.isnan(before) & np.isnan(after)), 0.0, before - after))
     return float(np.where(np.isnan(difference), math.inf, difference).max(initial=0.0))
-
-
-def _nudged(tracked: Tracked, seed: Seed) -> dict[str, Any]:
-    """All operands changed as rounding would."""
-    found = {}
-    for name, tensor in tracked.program.operands.items():
-        if tensor.is_floating_point():
-            signs = np.asarray(seed.stream(name).chosen(0.5, (math.prod(tensor.shape),))).reshape(tensor.shape)
-            found[name] = tensor.double() * (1 + _SLIGHT * (2.0 * tensor.new_tensor(signs).double() - 1))
-    return found
 
 
 def _drawn(tensors: Sequence[Tensor], seed: Seed) -> dict[str, Any]:
