@@ -194,7 +194,7 @@ def drawn_on(device: str, drawing: Drawing, seed: int) -> Any:
         exponents = torch.randint(-drawing.magnitude, drawing.magnitude + 1, shape, dtype=torch.int8, **options)
         numbers = torch.exp2(exponents.to(dtype) * _chosen(drawing.every, shape, options))
         return numbers * (1 - 2 * torch.randint(0, 2, shape, dtype=torch.int8, **options))
-    low = -most if drawing.kind is Kind.SIGNED else 0
+    low = 0 if drawing.kind is Kind.NONNEGATIVE else -most
     numbers = torch.randint(low, most + 1, shape, dtype=torch.int32, **options).to(dtype)
     if drawing.every > 1:
         numbers.mul_(_chosen(drawing.every, shape, options))
