@@ -1,5 +1,5 @@
 """
-How much of KernelBench can be checked by exact match: problem by problem, at reduced shapes.
+How much of KernelBench can be checked by exact match: problem by problem, at reduced shapes or at full size.
 
 Needs a checkout of https://github.com/ScalingIntelligence/KernelBench, and runs its code.
 """
@@ -16,9 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from common import Steps, Tables, add_output_option
+from kernelbench_full import Full, Task
+from kernelbench_full import measured as at_full_size
 from kernelbench_problems import Shrunk, load, problems
+from workers import Workers
 
 from zeroulp import track
+from zeroulp.checks.insensitive import insensitive
 from zeroulp.sample import Shown, Strategy, as_tensors, draws
 
 if TYPE_CHECKING:
@@ -81,6 +85,8 @@ def measured(level: int, number: int, path: Path, storage: str, seconds: float, 
         verdict = "vacuous"
     else:
         verdict = "partly" if coverage.telling >= 0.01 else "prefix"
+    if verdict in {"prefix", "vacuous"} and (why := _vacuous(problem, storage)):
+        verdict, note = "vacuous", why
     took = time.monotonic() - start
     return Row(
         level,
@@ -118,6 +124,11 @@ def compared(problem: Shrunk, strategy: Strategy, storage: str) -> str:
                 return f"does not run: {check.unsupported}"[:60]
             worst = max(worst, sum(output.algebraic for output in check.outputs))
     return f"{worst} differ" if worst else "agrees"
+
+
+def _vacuous(problem: Shrunk, storage: str) -> str:
+    """Why its output depends on no input, its weights being as constructed; empty if it does."""
+    return insensitive(problem.reference, problem.operands, 0, problem.weights, storage=storage).output
 
 
 def _draws(problem: Shrunk, storage: str, seconds: float) -> list[Strategy]:
@@ -164,6 +175,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=int, default=None, help="so many problems of each level, the first ones")
     parser.add_argument("--only", nargs="+", default=None, metavar="LEVEL/N", help="these problems alone: 2/14")
     parser.add_argument("--seconds", type=float, default=20.0, help="for the strategies of one problem (default: 20)")
+    parser.add_argument("--full", action="store_true", help="at full size, on --device; --storage float32")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="of --full (default: cpu)")
+    parser.add_argument("--each", type=float, default=120.0, help="of --full: seconds for a problem (default: 120)")
+    parser.add_argument("--minutes", type=float, help="of --full: stop after so many, and say what was not run")
     parser.add_argument("--verify", action="store_true", help="run the problems' own code in that format too")
     add_output_option(parser)
     options = parser.parse_args(argv)
@@ -174,6 +189,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.limit is not None:
         chosen = [each for each in chosen if sum(e[0] == each[0] for e in chosen[: chosen.index(each)]) < options.limit]
     lines: list[list[str]] = []
+    if options.full:
+        with Tables(options.output) as tables:
+            _full(chosen, options, tables)
+        return 0
     with Tables(options.output) as tables:
         for storage in options.storage:
             rows = _all(chosen, storage, options.seconds, verify=options.verify)
@@ -192,7 +211,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             lines += summary(storage, rows)
         notes = (
             "exact: every element of the outputs is algebraic, and at least 1 % of them change with the inputs.\n"
-            "partly: some elements are. vacuous: all are, and they do not change. prefix: none is.\n"
+            "partly: some elements are. vacuous: all are, and they do not change, or nothing is exact and the output\n"
+            "hardly changes with the inputs, weights being as constructed; at a reduced shape a norm may be over one\n"
+            "element. prefix: nothing is exact, and it does change.\n"
             "by division: exact quotients; a kernel that divides term by term instead is not covered.\n"
             "own code: the problem's forward in that format on the CPU, bit by bit, oneDNN on and off, NNPACK off.\n"
             "Train mode, dropout off; parameters and inputs are drawn, other buffers are as constructed.\n"
@@ -200,6 +221,56 @@ def main(argv: Sequence[str] | None = None) -> int:
         head = ["storage", "level", "problems", *CLASSES, "of exact by division", "median s", "most s"]
         tables.add("By level and format of intermediates", head, lines, notes)
     return 0
+
+
+def _full(chosen: Sequence[tuple[int, int, Any]], options: argparse.Namespace, tables: Tables) -> None:
+    """Problems at full size, each in a process that may be ended."""
+    deadline = time.monotonic() + 60 * options.minutes if options.minutes else None
+    head = ["problem", "name", "verdict", "exact", "live", "best strategy", "elements", "GiB", "s", "own code", "note"]
+    for storage in options.storage:
+        tasks = [Task(level, n, str(path), storage, options.device, options.seconds) for level, n, path in chosen]
+        rows: dict[Task, Full] = {}
+        try:
+            with Workers(at_full_size, 1, options.each, deadline) as workers, Steps("full size", len(tasks)) as steps:
+                for task, part in workers.run(tasks):
+                    if isinstance(part, Full):
+                        rows[task] = part
+                    else:
+                        steps.next(f"{task.level}/{task.number}")
+                        rows.setdefault(task, Full("failed", note=part.why))
+                        found = rows[task]
+                        words = f"{found.verdict} {found.seconds:.0f} s {found.note}"
+                        print(f"{task.level}/{task.number} {words}", file=sys.stderr, flush=True)
+        finally:
+            tables.add(f"KernelBench, {storage}, full size, {options.device}", head, _of_full(rows), _counts(rows))
+
+
+def _of_full(rows: dict[Task, Full]) -> list[list[str]]:
+    """The table of all problems at full size."""
+    return [
+        [
+            f"{task.level}/{task.number}",
+            Path(task.path).stem.partition("_")[2][:44],
+            row.verdict,
+            f"{row.share:.1%}",
+            f"{row.live:.1%}",
+            row.strategy,
+            f"{row.elements:,}",
+            f"{row.gib:.1f}",
+            f"{row.seconds:.0f}",
+            row.own,
+            row.note[:140],
+        ]
+        for task, row in rows.items()
+    ]
+
+
+def _counts(rows: dict[Task, Full]) -> str:
+    counts = Counter(row.verdict for row in rows.values())
+    return (
+        ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common())
+        + ".\nGiB: what tracking takes, by estimate; too large: more than is free. 1 in n: inputs that are not zero.\n"
+    )
 
 
 def _all(chosen: Sequence[tuple[int, int, Any]], storage: str, seconds: float, *, verify: bool) -> list[Row]:

@@ -6,12 +6,13 @@ import ast
 import contextlib
 import copy
 import io
+import itertools
 import random
 import re
 import sys
 import time
 import types
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -40,6 +41,8 @@ DEAR = 1.0
 LARGE = 1 << 17
 """Elements of all operands above which they grow no further."""
 
+_NUMBERS = itertools.count()  # a compiler remembers modules by their names
+
 
 @dataclass(frozen=True)
 class Shrunk:
@@ -52,6 +55,7 @@ class Shrunk:
         operands: Inputs, then the parameters of the module.
         how: How numbers at the top of the module were made smaller.
         seconds: Of a plain float64 run.
+        weights: As the module was constructed, by name.
     """
 
     reference: Callable[..., Any]
@@ -59,6 +63,7 @@ class Shrunk:
     operands: tuple[Tensor, ...]
     how: str
     seconds: float
+    weights: dict[str, Any]
 
 
 def problems(checkout: Path, levels: list[int]) -> list[tuple[int, int, Path]]:
@@ -73,23 +78,40 @@ def problems(checkout: Path, levels: list[int]) -> list[tuple[int, int, Path]]:
     return sorted(found)
 
 
-def load(path: Path, storage: str) -> Shrunk:
+def _ways() -> dict[str, Smaller]:
+    """How numbers are made smaller, in the order in which this is tried."""
+    ways: dict[str, Smaller] = {}
+    for cap in CAPS:
+        ways[f"at most {cap}"] = lambda n, name, cap=cap: n if "kernel" in name else halved(n, cap)
+    for share in SHARES:
+        ways[f"1/{share}"] = lambda n, _, share=share: n if n <= 8 else max(8, n // share)
+    ways["batch 2"] = lambda n, name: min(n, 2) if "batch" in name else n
+    ways["batch 1"] = lambda n, name: 1 if "batch" in name else n
+    return ways
+
+
+def load(path: Path, storage: str, how: str = "") -> Shrunk:
     """
     A problem, at the largest of the small shapes that are cheap.
+
+    Args:
+        path: Its file.
+        storage: Format of its operands and intermediates.
+        how: As `Shrunk.how` says it, where that is known: which shapes are cheap is a matter of luck.
 
     Raises:
         Exception: Whatever the problem raises, where it runs at no shape.
     """
     source, best, failure, slow = path.read_text(), None, None, False
-    ways = [(f"at most {cap}", lambda n, name, cap=cap: n if "kernel" in name else halved(n, cap)) for cap in CAPS]
-    ways += [(f"1/{share}", lambda n, _, share=share: n if n <= 8 else max(8, n // share)) for share in SHARES]
-    ways += [("batch", lambda n, name: min(n, 2) if "batch" in name else n)]
-    for i, (how, smaller) in enumerate(ways):
+    ways = _ways()
+    if how:
+        return _built(source, str(path), how, ways[how], storage)
+    for i, way in enumerate([*ways][:-1]):
         if (i >= len(CAPS) and best is not None) or (i < len(CAPS) and slow):
             continue
         start = time.perf_counter()
         try:
-            made = _built(source, str(path), how, smaller, storage)
+            made = _built(source, str(path), way, ways[way], storage)
         except Exception as error:  # noqa: BLE001  (any way in which a shape does not fit)
             failure, slow = error, time.perf_counter() - start > DEAR
             continue
@@ -101,41 +123,29 @@ def load(path: Path, storage: str) -> Shrunk:
             break
     if best is not None and best.seconds > DEAR:
         with contextlib.suppress(Exception):  # statistics over a batch may want more than one
-            return _built(source, str(path), "batch 1", lambda n, name: 1 if "batch" in name else n, storage)
+            return _built(source, str(path), "batch 1", ways["batch 1"], storage)
     if best is None:
         raise failure or RuntimeError("it runs at no shape")
     return best
 
 
+def full_size(path: Path, storage: str, small: Shrunk) -> Shrunk:
+    """
+    A problem as it stands in its file: nothing is made but its parameters.
+
+    Args:
+        path: Its file.
+        storage: Format of its operands and intermediates.
+        small: The same problem made small.
+    """
+    model, inputs = _made(path.read_text(), str(path), lambda n, _: n, "meta")
+    below = {tensor.name: tensor.below for tensor in small.operands if tensor.below is not None}
+    return _problem(model, inputs, storage, "full size", below)
+
+
 def _built(source: str, name: str, how: str, smaller: Smaller, storage: str) -> Shrunk:
-    module = types.ModuleType("kernelbench_problem")
-    with _quietly(), _meanwhile(module):
-        exec(compile(_shrink(source, smaller), name, "exec"), module.__dict__)
-        torch.manual_seed(0)
-        random.seed(0)
-        model = module.Model(*module.get_init_inputs()).train()
-        inputs = list(module.get_inputs())
-    for part in model.modules():
-        if type(part).__name__.startswith("Dropout"):
-            part.eval()
-    operands, constants = _operands(inputs, storage)
-    parameters = dict(model.named_parameters())
-    named = {name: Tensor(name, tuple(p.shape), storage, "weight") for name, p in parameters.items() if p.numel()}
-    native = copy.deepcopy(model).to(getattr(torch, storage))
-    model.double()
-
-    def bound(module: Any) -> Callable[..., Any]:
-        buffers, count = dict(module.named_buffers()), len(operands)
-
-        def reference(*given: Any) -> Any:
-            taken = iter(given[:count])
-            arguments = [constants[place] if place in constants else next(taken) for place in range(len(inputs))]
-            state = dict(zip(named, given[count:], strict=True))
-            state.update({name: buffer.clone() for name, buffer in buffers.items()})
-            return torch.func.functional_call(module, state, tuple(arguments))
-
-        return reference
-
+    model, inputs = _made(source, name, smaller)
+    found = _problem(model, inputs, storage, how)
     plain = [x.double() if torch.is_tensor(x) and x.is_floating_point() else x for x in inputs]
     torch.set_default_dtype(torch.float64)  # of what the problem makes on its way
     try:
@@ -145,10 +155,54 @@ def _built(source: str, name: str, how: str, smaller: Smaller, storage: str) -> 
             seconds = time.perf_counter() - start
     finally:
         torch.set_default_dtype(torch.float32)
-    return Shrunk(bound(model), bound(native), (*operands, *named.values()), how, seconds)
+    return replace(found, seconds=seconds)
 
 
-def _operands(inputs: list[Any], storage: str) -> tuple[list[Tensor], dict[int, Any]]:
+def _made(source: str, name: str, smaller: Smaller, inputs_on: str = "cpu") -> tuple[Any, list[Any]]:
+    """The model in training, but for dropout, and its inputs."""
+    module = types.ModuleType(f"kernelbench_problem_{next(_NUMBERS)}")
+    sys.modules[module.__name__] = module  # where dataclasses and compilers look for it
+    with _quietly():
+        exec(compile(_shrink(source, smaller), name, "exec"), module.__dict__)
+        torch.manual_seed(0)
+        random.seed(0)
+        model = module.Model(*module.get_init_inputs()).train()
+        with torch.device(inputs_on):
+            inputs = list(module.get_inputs())
+    for part in model.modules():
+        if type(part).__name__.startswith("Dropout"):
+            part.eval()
+    return model, inputs
+
+
+def _problem(model: Any, inputs: list[Any], storage: str, how: str, below: dict[str, int] | None = None) -> Shrunk:
+    """What is tracked and what is run; the model becomes one of float64."""
+    operands, constants = _operands(inputs, storage, below or {})
+    parameters = dict(model.named_parameters())
+    named = {name: Tensor(name, tuple(p.shape), storage, "weight") for name, p in parameters.items() if p.numel()}
+    native = copy.deepcopy(model).to(getattr(torch, storage))
+    model.double()
+
+    def bound(module: Any) -> Callable[..., Any]:
+        buffers, count, arguments = dict(module.named_buffers()), len(operands), range(len(inputs))
+
+        def reference(*given: Any) -> Any:
+            taken = iter(given[:count])
+            found = [constants[place] if place in constants else next(taken) for place in arguments]
+            state = dict(zip(named, given[count:], strict=True))
+            where = next((x.device for x in given), None)
+            state.update({name: buffer.to(where, copy=True) for name, buffer in buffers.items()})
+            return torch.func.functional_call(module, state, tuple(found))
+
+        return reference
+
+    weights = {name: parameters[name].detach().clone() for name in named}
+    return Shrunk(bound(model), bound(native), (*operands, *named.values()), how, 0.0, weights)
+
+
+def _operands(
+    inputs: list[Any], storage: str, below: dict[str, int]
+) -> tuple[list[Tensor], dict[int, Any]]:
     """Descriptions of the inputs that are tensors or floating numbers, and the others by their places."""
     operands, constants = [], {}
     for place, value in enumerate(inputs):
@@ -162,8 +216,8 @@ def _operands(inputs: list[Any], storage: str) -> tuple[list[Tensor], dict[int, 
         elif value.is_floating_point():
             operands.append(Tensor(name, tuple(value.shape), storage))
         else:
-            below = int(value.max()) + 1 if value.numel() else 1
-            operands.append(Tensor(name, tuple(value.shape), "int64", "index", below=below))
+            limit = below.get(name) or (int(value.max()) + 1 if value.numel() and not value.is_meta else 1)
+            operands.append(Tensor(name, tuple(value.shape), "int64", "index", below=limit))
     return operands, constants
 
 
@@ -200,16 +254,6 @@ def halved(value: int, cap: int) -> int:
     while value > cap:
         value = value // 2
     return value
-
-
-@contextlib.contextmanager
-def _meanwhile(module: types.ModuleType) -> Iterator[None]:
-    """The module where imports find it, as dataclasses want."""
-    sys.modules[module.__name__] = module
-    try:
-        yield
-    finally:
-        del sys.modules[module.__name__]
 
 
 @contextlib.contextmanager

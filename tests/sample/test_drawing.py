@@ -95,6 +95,19 @@ def test_latin_numbers_differ_along_every_axis(shape, modulus, seed):
             assert (np.diff(ordered, axis=axis) > 0).all()
 
 
+@pytest.mark.parametrize("shape", [(), (40,), (300, 50)])
+def test_of_a_large_modulus_not_all_numbers_are_written_down(shape):
+    import tracemalloc
+
+    tracemalloc.start()
+    one, other = (latin(Seed(seed, 0).stream("p"), shape, 2**31) for seed in (1, 2))
+    assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    tracemalloc.stop()
+    assert one.shape == shape and len(np.unique(one)) == one.size
+    assert one.min() >= 0 and one.max() < 2**31 and (one != other).any()
+    assert one.size < 100 or (one.min() < 2**27 and one.max() > 2**31 - 2**27)
+
+
 @given(st.integers(0, 2**64 - 1))
 def test_indices_stay_below_and_occur_once_where_they_are_to(seed):
     loose = Tensor("i", (30,), role="index", below=40)

@@ -54,3 +54,31 @@ def test_each_problem_gets_its_verdict(tmp_path):
     assert counts[:8] == ["float32", "1", "6", "2", "1", "1", "1", "1"]
     assert (tmp_path / "found.txt").read_text() == run.stdout
     assert "1/5 failed" in run.stderr
+
+
+FULL = {
+    "1_Layer": problem("torch.relu(x @ x.T)").replace("4096", "300").replace("1024 * 64", "700"),
+    "2_Large": problem("torch.relu(x)").replace("1024 * 64", "1 << 30"),
+    "3_Sum": problem("x.sum()").replace("4096", "6000").replace("1024 * 64", "3000"),
+    "4_Argmax": problem("x.argmax(1)").replace("4096", "60").replace("1024 * 64", "3000"),
+    "5_Slow": problem("[torch.relu(x) for _ in iter(int, 1)]").replace("4096", "60").replace("1024 * 64", "8"),
+    "6_Broken": problem("x @ undefined"),
+}
+
+
+def test_full_size_is_tracked_where_memory_and_time_allow(tmp_path):
+    folder = tmp_path / "KernelBench" / "level1"
+    folder.mkdir(parents=True)
+    for name, text in FULL.items():
+        (folder / f"{name}.py").write_text(text)
+    command = ["benchmarks/kernelbench.py", "--checkout", str(tmp_path), "--level", "1", "--full", "--each", "20", "--seconds", "2"]
+    run = subprocess.run([sys.executable, *command], capture_output=True, text=True, cwd=ROOT, check=True)
+    rows = {line.split()[1]: line for line in run.stdout.splitlines() if line.startswith("1/")}
+    verdicts = {name: " ".join(rows[name].split()[2:4]) for name in rows}
+    assert {name: words.split()[0] for name, words in verdicts.items()} == {
+        "Layer": "exact", "Large": "too", "Sum": "exact", "Argmax": "exact", "Slow": "failed", "Broken": "failed"}
+    assert "4,398,046,511,104" in rows["Large"] and "GiB, and" in rows["Large"]
+    assert "agrees" in rows["Layer"] and "agrees" in rows["Sum"] and "agrees" in rows["Argmax"]
+    assert "more than 20 s" in rows["Slow"] and "NameError" in rows["Broken"]
+    assert ", 1 in " in rows["Sum"] or float(rows["Sum"].split()[4].rstrip("%")) > 1
+    assert "3 exact, 2 failed, 1 too large." in run.stdout

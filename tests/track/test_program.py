@@ -269,3 +269,16 @@ def test_importing_the_package_imports_no_torch():
 
     code = "import sys, zeroulp, zeroulp.track; zeroulp.track.Grade; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_what_is_exact_because_an_operand_adds_nothing_to_it_is_not_live():
+    tracked = track.track(lambda x, b: x / 3 + b, {"x": torch.tensor([0.0, 0.0, 7.0]), "b": torch.ones(3)})
+    assert tracked.outputs[0].grade.tolist() == [0, 0, 2]
+    other = torch.tensor([5.0, 6.0, 0.0])
+    (mask,) = track.changes(tracked, {"x": other})
+    assert mask.tolist() == [True, True, False]
+    found = track.liveness(tracked, {"x": [other], "b": [torch.full((3,), 2.0)]})
+    assert [row.share for row in found.operands] == [0.0, 1.0]
+    tracked = track.track(lambda x, b: x / 3 + b, {"x": torch.tensor([9.0, 0.0, 7.0]), "b": torch.ones(3)})
+    found = track.liveness(tracked, {"x": [other]})
+    assert [row.share for row in found.operands] == [0.5]

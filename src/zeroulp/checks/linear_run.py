@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from zeroulp.checks.insensitive import insensitive
 from zeroulp.checks.linear_bench import LinearBench, LinearJudge
 from zeroulp.checks.linear_naming import name_linear
 from zeroulp.checks.run import NEEDS_NO_NAME, Run
@@ -101,7 +102,21 @@ def prepared(problem: Linear, seed: int, spec: KernelSpec) -> tuple[Linear, Fit]
     if problem.reference is None:
         raise UsageError("the problem has no reference", why="it was read from a report", do="load it from its file")
     fitted = fit(problem, seed, spec.device)
+    if not fitted.vacuous and not any(fitted.live.values()):
+        fitted = replace(fitted, vacuous=_insensitive(fitted.problem, seed))
     return fitted.problem, fitted
+
+
+def _insensitive(problem: Linear, seed: int) -> tuple[tuple[str, str], ...]:
+    """Why a comparison would say little, where nothing is exact."""
+    assert problem.reference is not None, "it has been followed"
+    clauses: dict[str, Any] = {
+        "storage": problem.storage,
+        "accumulate": problem.accumulate,
+        "accumulator_bits": problem.accumulator_precision,
+        "refactored": problem.refactored,
+    }
+    return insensitive(problem.reference, problem.tensors, seed, **clauses).reasons
 
 
 def tracking_of(fitted: Fit) -> Tracking:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 from zeroulp.track.grades import Ending, Grade, Operation
 
 if TYPE_CHECKING:
-    from zeroulp.track.live import Liveness, OperandLiveness, changes, liveness
+    from zeroulp.track.live import Liveness, OperandLiveness, changes, liveness, vanishing
     from zeroulp.track.program import Program
     from zeroulp.track.rules import Rule, decomposed, multilinear, pointwise, register, structural
     from zeroulp.track.target_run import OutputCheck, SelfCheck, self_check
     from zeroulp.track.tracked import Output, Tracked, track, track_program
 
 _WHERE = {
-    "live": ("Liveness", "OperandLiveness", "changes", "liveness"),
+    "live": ("Liveness", "OperandLiveness", "changes", "liveness", "vanishing"),
     "program": ("Program",),
     "rules": ("Rule", "decomposed", "multilinear", "pointwise", "register", "structural"),
     "target_run": ("OutputCheck", "SelfCheck", "self_check"),
@@ -50,6 +50,7 @@ __all__ = [
     "structural",
     "track",
     "track_program",
+    "vanishing",
 ]
 
 

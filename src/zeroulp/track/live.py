@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,8 @@ class OperandLiveness:
 
     Args:
         name: The operand.
-        share: Share of the exact elements returned that changed in one redraw or another.
+        share: Share of the exact elements returned that changed in one redraw or another, and that are not what they
+            would be without the operand: else they may be exact because it adds nothing to them.
         read: Whether any operation looked at its elements.
         cut: Where the difference vanished: the operation after the last one whose result showed it, or the first
             one that read the operand if none did; None: nowhere, or it was not read.
@@ -98,8 +100,10 @@ def liveness(tracked: Tracked, redrawn: Mapping[str, Sequence[Any]]) -> Liveness
         changed = [torch.zeros_like(mask) for mask in masks]
         for drawing in drawings:
             changed = [total | part for total, part in zip(changed, changes(tracked, {name: drawing}), strict=True)]
+        if _share(changed, masks):
+            changed = [mask & part for mask, part in zip(changed, _shown(tracked, name), strict=True)]
         share = _share(changed, masks)
-        cut = None if share or name in tracked.unread else _cut(tracked, name, drawings)
+        cut = None if share or name in tracked.unread else vanishing(tracked, name, drawings)
         rows.append(OperandLiveness(name, share, name not in tracked.unread, cut))
         changed_by_any = [total | part for total, part in zip(changed_by_any, changed, strict=True)]
     share = _share(changed_by_any, masks)
@@ -130,6 +134,14 @@ def changes(tracked: Tracked, operands: Mapping[str, Any]) -> list[Any]:
     _same_shapes(", ".join(operands), before, after)
     pairs = zip(tracked.outputs, after, strict=True)
     return [_differ(output, values) & (output.grade < int(Grade.NOT_EXACT)) for output, values in pairs]
+
+
+def _shown(tracked: Tracked, name: str) -> list[Any]:
+    """Which exact elements are different when an operand is all zeros; all, where the program does not run on such."""
+    try:
+        return changes(tracked, {name: torch.zeros_like(tracked.program.operands[name])})
+    except ProgramError:
+        return [torch.ones_like(output.grade, dtype=torch.bool) for output in tracked.outputs]
 
 
 def _alike(name: str, operands: Mapping[str, Any], drawing: Any) -> Any:
@@ -170,13 +182,35 @@ def _constant(output: Output, mask: Any) -> bool:
     return values.numel() > 1 and bool((values == values[0]).all())
 
 
-def _cut(tracked: Tracked, name: str, drawings: Sequence[Any]) -> Operation | None:
-    """The operation after the last one whose result differs when the operand is redrawn; else the first to read it."""
+def vanishing(tracked: Tracked, name: str, drawings: Sequence[Any]) -> Operation | None:
+    """
+    Where the difference vanishes when an operand is redrawn.
+
+    Args:
+        tracked: A program that was tracked.
+        name: Of the operand; an operation reads it.
+        drawings: Other drawings of it.
+
+    Returns:
+        The operation after the last one whose result differs by more than rounding, exact or not, or the first that
+        reads the operand if none does; None if the last one differs.
+    """
     first = track_program(tracked.program, digest=True).operations
     read = tracked.reads[name]
     last = next((i for i, operation in enumerate(first) if operation.number >= read), len(first)) - 1
     for drawing in drawings:
         second = track_program(tracked.program, {**tracked.program.operands, name: drawing}, digest=True).operations
-        differ = [i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a.digest != b.digest]
-        last = max([last, *differ])
+        last = max([last, *_unlike(first, second)])
     return first[last + 1] if last + 1 < len(first) else None
+
+
+def _unlike(first: Sequence[Operation], second: Sequence[Operation]) -> list[int]:
+    """Which operations of two runs have different results, beside what rounds in float64 on the way."""
+    found, largest = [], 0.0
+    for i, (one, other) in enumerate(zip(first, second, strict=False)):
+        pairs = list(zip(one.digest or (), other.digest or (), strict=False))
+        largest = max([largest, *(abs(number) for pair in pairs for number in pair if math.isfinite(number))])
+        near = largest * power(_NOISE)
+        if any(a != b and not abs(a - b) <= near and not (math.isnan(a) and math.isnan(b)) for a, b in pairs):
+            found.append(i)
+    return found

@@ -184,7 +184,7 @@ def divided_by_count(tracker: Tracker, call: Call, total: State, count: Any) -> 
     total.format = call.result_format() or tracker.ledger.storage
     if not total.dead:
         fit_sums(total, tracker.arithmetic, tracker.loser(call, total, number))
-    divisor = torch.as_tensor(count, dtype=torch.float64)
+    divisor = torch.as_tensor(count, dtype=torch.float64, device=total.value.device)
     tracker.divisors.update(each for each in divisor.unique().tolist() if not is_power(each))
     divisor = divisor.expand(total.value.shape)
     return quotient(tracker, call, total, State(divisor, divisor, 0), number)
