@@ -15,7 +15,8 @@ from zeroulp.draw import Seed
 from zeroulp.encoding import bits_of
 from zeroulp.formats import PLAIN
 from zeroulp.judge import judge, same
-from zeroulp.linear import Followed, Recipe, changed, draw, follow
+from zeroulp.linear import Followed, changed, draw, follow
+from zeroulp.linear.drawing import DRAWING
 from zeroulp.memory import is_copied
 
 if TYPE_CHECKING:
@@ -68,7 +69,9 @@ class LinearInputs:
             arrays.codes(target)[...] = arrays.from_host(bits_of(self.values[name]))
 
 
-def draw_linear(problem: Linear, trial: Trial, seed: int, device: str) -> LinearInputs:
+def draw_linear(
+    problem: Linear, trial: Trial, seed: int, device: str, known: Mapping[int, Followed] | None = None
+) -> LinearInputs:
     """
     The operands of *trial*, followed through the reference; its certificate is that of this drawing.
 
@@ -77,12 +80,15 @@ def draw_linear(problem: Linear, trial: Trial, seed: int, device: str) -> Linear
         trial: The trial.
         seed: The check's seed.
         device: Where the reference checks itself.
+        known: Drawings that were followed before, by their numbers.
     """
-    source = Seed(seed, trial.index if trial.based_on is None else trial.based_on)
-    values = draw(problem, Recipe.of(trial.probe, trial.settings), source)
+    number = trial.index if trial.based_on is None else trial.based_on
+    values = draw(problem, trial.probe, trial.settings, seed, number)
+    followed = (known or {}).get(int(trial.settings.get(DRAWING, -1)))
     if trial.based_on is not None:
         values = changed(values, trial.changed, Seed(seed, trial.index).stream("change"))
-    followed = follow(problem, values, device)
+        followed = None
+    followed = followed or follow(problem, values, device)
     return LinearInputs(problem, replace(trial, certificate=followed.certificate), values, followed)
 
 
@@ -102,13 +108,14 @@ class LinearBench(Bench):
 
     problem: Any
     device = "cpu"
+    known: Mapping[int, Followed] | None = None
     _latest: LinearInputs | None = None
 
     def inputs_of(self, trial: Trial) -> LinearInputs:
         """The operands of a trial; those of the latest one are kept."""
         latest = self._latest
         if latest is None or replace(latest.trial, certificate=trial.certificate, moved=trial.moved) != trial:
-            latest = self._latest = draw_linear(self.problem, trial, self.seed, self.device)
+            latest = self._latest = draw_linear(self.problem, trial, self.seed, self.device, self.known)
         return latest
 
     def _inputs(self, trial: Trial) -> Any:

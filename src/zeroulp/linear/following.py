@@ -77,21 +77,29 @@ def tracked_on(problem: Linear, values: Mapping[str, Array]) -> Tracked:
         ProgramError: If it cannot be followed, or returns more than one tensor.
     """
     assert problem.reference is not None, "a check has one"
-    tracked = track.track(
-        problem.reference,
-        tensors_of(problem, values),
-        storage=problem.storage,
-        accumulate=problem.accumulate,
-        accumulator_bits=problem.accumulator_precision,
-        refactored=problem.refactored,
-    )
+    tracked = track.track(problem.reference, tensors_of(problem, values), **contract_of(problem))
+    only_output(tracked)
+    return tracked
+
+
+def contract_of(problem: Linear) -> dict[str, Any]:
+    """What a kernel promises, as `zeroulp.track.track` takes it."""
+    return {
+        "storage": problem.storage,
+        "accumulate": problem.accumulate,
+        "accumulator_bits": problem.accumulator_precision,
+        "refactored": problem.refactored,
+    }
+
+
+def only_output(tracked: Tracked) -> None:
+    """Raise ProgramError if the reference returns more than one tensor."""
     if len(tracked.outputs) != 1:
         raise ProgramError(
             f"the reference returns {len(tracked.outputs)} tensors",
             why="kernels with one output are checked, and others not yet",
             do="check one output at a time: return that one, and wrap the kernel likewise",
         )
-    return tracked
 
 
 def resolved(problem: Linear, values: Mapping[str, Array]) -> Linear:

@@ -25,6 +25,7 @@ class Kind(enum.Enum):
     """What numbers an operand is made of."""
 
     SIGNED = "integers of both signs"
+    NONZERO = "integers of both signs, none zero"
     NONNEGATIVE = "integers, none negative"
     DISTINCT = "integers, no two equal"
     POWERS = "powers of two of both signs"
@@ -41,7 +42,7 @@ class Drawing:
         magnitude: Largest modulus of the integers; largest modulus of the exponent of powers; of DISTINCT ones: how
             many different numbers there are at most, 0 for as many as the format has.
         every: Of so many elements one is not zero (of POWERS: not 1 or -1), spread evenly over rows and columns; 1:
-            all of them, zero being as likely as any other number.
+            all of them, zero being as likely as any other number (of NONZERO: all of them).
         step: Odd number that all integers are multiplied with.
         unique: Whether an index occurs once along each axis, where there are enough.
     """
@@ -110,12 +111,13 @@ class Drawing:
             room = min(2 * self.largest + 1, _WHOLE)
             count = min(room, self.magnitude or room, max(self.tensor.size, *shape))
             return (latin(seed.stream(name), shape, count) - count // 2) * float(self.step_kept)
-        signed, most = self.kind is Kind.SIGNED, self.largest
+        signed, most = self.kind is not Kind.NONNEGATIVE, self.largest
         field = seed.field(name)
-        if self.every > 1:
+        if self.every > 1 or self.kind is Kind.NONZERO:
             numbers = field.signed(most, part) if signed else field.below(most, part) + 1
-            chosen = residues(seed.stream(f"{name} places"), shape, self.every) == 0
-            numbers = np.where(chosen, numbers.reshape(shape), 0)
+            numbers = numbers.reshape(shape)
+            if self.every > 1:
+                numbers = np.where(residues(seed.stream(f"{name} places"), shape, self.every) == 0, numbers, 0)
         else:
             numbers = field.below(2 * most + 1, part) - most if signed else field.below(most + 1, part)
         if not self.tensor.shape:
