@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from zeroulp.draw import Stream
 
 
+_LISTED = 1 << 20
+
+
 def residues(stream: Stream, shape: tuple[int, ...], modulus: int) -> NDArray[np.int64]:
     """
     A number from 0 to *modulus* - 1 for every place.
@@ -60,9 +63,20 @@ def latin(stream: Stream, shape: tuple[int, ...], modulus: int) -> NDArray[np.in
     """
     size = math.prod(shape)
     if size <= modulus:
-        return np.sort(stream.permutation(modulus)[:size])[stream.permutation(size)].reshape(shape)
+        return np.sort(_some(stream, size, modulus))[stream.permutation(size)].reshape(shape)
     total = np.zeros((1,) * len(shape), np.int64)
     for axis, extent in enumerate(shape):
         numbers = stream.permutation(max(extent, modulus))[:extent] % modulus
         total = total + numbers.reshape((-1,) + (1,) * (len(shape) - 1 - axis))
     return np.broadcast_to(stream.permutation(modulus)[total % modulus], shape)
+
+
+def _some(stream: Stream, size: int, modulus: int) -> NDArray[np.int64]:
+    """So many different numbers from 0 to *modulus* - 1, without a list of all where there are far more of them."""
+    if modulus <= max(_LISTED, 4 * size):
+        return stream.permutation(modulus)[:size]
+    found: NDArray[np.int64] = np.zeros(0, np.int64)
+    while len(found) < size:
+        both = np.concatenate([found, stream.below(modulus, (size,))])
+        found = both[np.sort(np.unique(both, return_index=True)[1])]
+    return found[:size]
