@@ -57,10 +57,10 @@ class LinearRun(Run):
             if self.progress is not None:
                 self.progress(done, len(trials), planned.probe)
             inputs = bench.inputs_of(planned)
-            trial = inputs.trial
-            if inputs.followed.demoted:
+            seen = bench.observe(inputs.trial, patient=True)
+            trial = inputs.trial  # with the certificate of what was looked at
+            if inputs.is_followed and inputs.followed.demoted:
                 self.demoted.append(inputs.followed.demoted)
-            seen = bench.observe(trial, patient=True)
             self._record(trial, seen)
             self.findings += seen.findings
             if isinstance(seen.outcome, Differs) and not {f.kind for f in seen.findings} & NEEDS_NO_NAME:

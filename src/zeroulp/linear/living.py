@@ -64,7 +64,7 @@ def liveness(problem: Linear, seed: int, tried: Sequence[Tried]) -> Life:
         left = [tensor.name for tensor in problem.tensors if not live.get(tensor.name)]
         if not left or one.followed.share == 0:
             continue
-        found = track.liveness(one.followed.tracked, _redrawn(problem, seed, one, left))
+        found = track.liveness(one.followed.tracked, _redrawn(problem, seed, one, left), quickly=True)
         for row in found.operands:
             live[row.name], cuts[row.name] = max(row.share, live.get(row.name, 0.0)), row.cut
         share, why = max(share, found.share), why or found.vacuous

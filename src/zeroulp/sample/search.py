@@ -268,10 +268,10 @@ class _Search:
         try:
             trials = strategy.trial, strategy.trial + 1
             drawn = [as_tensors(self.operands, strategy.values(self.seed, trial)) for trial in trials]
-            tracked = track(self.reference, drawn[0], **self.contract)
+            tracked = track(self.reference, drawn[0], **self.contract, steady=bool(self.seen))
             moving = {tensor.name for tensor in self.operands if tensor.role != "weight"}
             other = {name: value for name, value in drawn[1].items() if name in (moving or drawn[0])}
-            coverage = coverage_of(tracked, changes(tracked, other))
+            coverage = coverage_of(tracked, changes(tracked, other, quickly=True))
         except ProgramError as error:
             self.failure = error
             self.failures += 1

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from zeroulp.track.live import Liveness, OperandLiveness, changes, liveness
     from zeroulp.track.program import Program
     from zeroulp.track.rules import Rule, decomposed, multilinear, pointwise, register, structural
-    from zeroulp.track.target_run import OutputCheck, SelfCheck, self_check
+    from zeroulp.track.target_run import OutputCheck, SelfCheck, native, self_check
     from zeroulp.track.tracked import Output, Tracked, track, track_program
 
 _WHERE = {
     "live": ("Liveness", "OperandLiveness", "changes", "liveness"),
     "program": ("Program",),
     "rules": ("Rule", "decomposed", "multilinear", "pointwise", "register", "structural"),
-    "target_run": ("OutputCheck", "SelfCheck", "self_check"),
+    "target_run": ("OutputCheck", "SelfCheck", "native", "self_check"),
     "tracked": ("Output", "Tracked", "track", "track_program"),
 }
 
@@ -44,6 +44,7 @@ __all__ = [
     "decomposed",
     "liveness",
     "multilinear",
+    "native",
     "pointwise",
     "register",
     "self_check",
