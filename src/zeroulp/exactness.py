@@ -114,7 +114,7 @@ class Certificate:
 
     def _tracked(self) -> str:
         left_out = "; what is not exact is not compared" if self.masked else ""
-        like = "the bits of the reference itself, on inputs drawn like some that were " if self.theorem == "alike" else ""
+        like = "the reference's own bits, on inputs drawn like some that were " if self.theorem == "alike" else ""
         return (
             f"{like}followed through the reference, sums of |terms| reach {self.largest_sum:,} quanta, and "
             f"{self.precision} bits hold them ({self.clause}): any order, any split{left_out}"

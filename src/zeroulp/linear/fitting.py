@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zeroulp import sample
+from zeroulp import sample, track
 from zeroulp.linear.drawing import DRAWING
 from zeroulp.linear.following import Followed, contract_of, examined, only_output, resolved_by
 from zeroulp.linear.living import Tried, liveness
@@ -75,10 +76,14 @@ def fit(problem: Linear, seed: int, device: str = "cpu") -> Fit:
     """
     assert problem.reference is not None, "a check has one"
     contract = contract_of(problem)
-    runs = sample.explore(problem.reference, problem.tensors, contract, seed=seed, first=_FIRST, rounded=True)
+    explored = partial(sample.explore, seed=seed, first=_FIRST, rounded=True, steady=True)
+    runs = explored(problem.reference, problem.tensors, contract)
     only_output(runs[0].tracked)
     problem = resolved_by(problem, runs[0].tracked)
     tried = [Tried(run.strategy, examined(problem, run.tracked, device)) for run in runs]
+    for run, one in zip(runs, tried, strict=True):
+        if one.followed.demoted or one.followed.unchecked:  # so nobody has seen yet that it is not random
+            track.refuse_random(run.tracked)
     found = liveness(problem, seed, tried)
     kept = [one for one in tried if one.followed.share] or tried[:1]
     union = np.logical_or.reduce([one.followed.compared for one in kept])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zeroulp.track.grades import Operation
 
 _FIRST = 1 << 33  # numbers of drawings that are no trials
-_REDRAWN = 2  # how often each operand is drawn anew
+_REDRAWN = 2  # how often an operand is drawn anew of which one drawing does not show that it matters
 _AGAIN = 4  # drawings among which one that differs is looked for
 
 
@@ -64,10 +64,14 @@ def liveness(problem: Linear, seed: int, tried: Sequence[Tried]) -> Life:
         left = [tensor.name for tensor in problem.tensors if not live.get(tensor.name)]
         if not left or one.followed.share == 0:
             continue
-        found = track.liveness(one.followed.tracked, _redrawn(problem, seed, one, left), quickly=True)
-        for row in found.operands:
-            live[row.name], cuts[row.name] = max(row.share, live.get(row.name, 0.0)), row.cut
-        share, why = max(share, found.share), why or found.vacuous
+        for count in (1, _REDRAWN):
+            names = [name for name in left if not live.get(name)]
+            if not names:
+                break
+            found = track.liveness(one.followed.tracked, _redrawn(problem, seed, one, names, count), quickly=True)
+            for row in found.operands:
+                live[row.name], cuts[row.name] = max(row.share, live.get(row.name, 0.0)), row.cut
+            share, why = max(share, found.share), why or found.vacuous
     if not live:
         return Life(live, ())
     if share < track.live.LEAST_SHARE:
@@ -82,16 +86,16 @@ def liveness(problem: Linear, seed: int, tried: Sequence[Tried]) -> Life:
     return Life(live, tuple(reasons))
 
 
-def _redrawn(problem: Linear, seed: int, one: Tried, names: list[str]) -> dict[str, list[object]]:
-    """Other drawings of operands, as far as they can be drawn otherwise."""
+def _redrawn(problem: Linear, seed: int, one: Tried, names: list[str], count: int) -> dict[str, list[object]]:
+    """So many other drawings of operands, as far as they can be drawn otherwise."""
     found: dict[str, list[object]] = {name: [] for name in names}
-    for number in range(_REDRAWN * _AGAIN):
+    for number in range(count * _AGAIN):
         drawn = sample.as_tensors(problem.tensors, one.strategy.values(seed, _FIRST + number))
         for name in names:
             other = drawn[name]
-            if len(found[name]) < _REDRAWN and bool((other != one.followed.tracked.program.operands[name]).any()):
+            if len(found[name]) < count and bool((other != one.followed.tracked.program.operands[name]).any()):
                 found[name].append(other)
-        if all(len(drawings) == _REDRAWN for drawings in found.values()):
+        if all(len(drawings) == count for drawings in found.values()):
             break
     return {name: drawings for name, drawings in found.items() if drawings}
 

@@ -79,8 +79,8 @@ def coverage_of(tracked: Tracked, changed: Sequence[Any]) -> Coverage:
     arithmetic = tracked.program.arithmetic
     formats = [output.format or arithmetic.storage for output in tracked.outputs]
     budget = min((arithmetic.sum_bits(format_) for format_ in formats), default=0)
-    exact = sum(int((output.grade < int(Grade.NOT_EXACT)).sum()) for output in tracked.outputs)
-    changes = sum(int(mask.sum()) for mask in changed)
+    exact = sum(int((output.grade < int(Grade.NOT_EXACT)).count_nonzero()) for output in tracked.outputs)
+    changes = sum(int(mask.count_nonzero()) for mask in changed)
     needed = [ending.bits for ending in tracked.endings if ending.bits is not None]
     return Coverage(
         tracked.share(),

@@ -85,7 +85,8 @@ class Drawing:
             drawn = self._index(seed, shape)
         else:
             drawn = self._numbers(seed, shape, tensor.number_format)
-        return np.array(drawn, self.dtype, order="C").reshape(tensor.shape)
+        made = np.asarray(drawn, self.dtype, order="C")
+        return (made if made.flags.writeable else made.copy()).reshape(tensor.shape)
 
     @property
     def dtype(self) -> Any:
@@ -122,7 +123,7 @@ class Drawing:
             numbers = field.below(2 * most + 1, part) - most if signed else field.below(most + 1, part)
         if not self.tensor.shape:
             numbers = np.where(numbers == 0, 1, numbers)  # a scalar that is 0 hides all else
-        return np.asarray(numbers * float(self.step_kept))
+        return np.asarray(np.multiply(numbers, float(self.step_kept), dtype=np.float64))
 
     def _powers(self, seed: Seed, shape: tuple[int, ...], format_: Format) -> NDArray[Any]:
         name, part = self.tensor.name, Part.whole(shape)

@@ -128,6 +128,7 @@ def explore(
     limit: int = 6,
     seconds: float = math.inf,
     rounded: bool = False,
+    steady: bool = False,
 ) -> list[Run]:
     """
     `draws`, with the tracked runs.
@@ -141,12 +142,14 @@ def explore(
         limit: How many strategies at most.
         seconds: After so many no other setting is tracked; at least one is.
         rounded: Whether exact values that are rounded once count as algebraic ones do.
+        steady: As of `zeroulp.track.track`.
 
     Raises:
         ProgramError: As `draws` does.
     """
     deadline = time.monotonic() + seconds
     search = _Search(reference, operands, contract, seed=seed, deadline=deadline, first=first, rounded=rounded)
+    search.steady = steady
     found: list[Run] = []
     tried: list[Recipe] = []
     for recipe in search.recipes():
@@ -188,6 +191,7 @@ class _Search:
         self.rounded = rounded
         self.following = first
         self.failure: ProgramError | None = None
+        self.steady = False
         self.failures = 0
         self.seen: list[Coverage] = []
 
@@ -268,7 +272,7 @@ class _Search:
         try:
             trials = strategy.trial, strategy.trial + 1
             drawn = [as_tensors(self.operands, strategy.values(self.seed, trial)) for trial in trials]
-            tracked = track(self.reference, drawn[0], **self.contract, steady=bool(self.seen))
+            tracked = track(self.reference, drawn[0], **self.contract, steady=self.steady or bool(self.seen))
             moving = {tensor.name for tensor in self.operands if tensor.role != "weight"}
             other = {name: value for name, value in drawn[1].items() if name in (moving or drawn[0])}
             coverage = coverage_of(tracked, changes(tracked, other, quickly=True))

@@ -115,7 +115,7 @@ def liveness(tracked: Tracked, redrawn: Mapping[str, Sequence[Any]], *, quickly:
     cuts = [row.cut for row in rows if row.cut is not None]
     constant = [i for i, output in enumerate(tracked.outputs) if _constant(output, masks[i])]
     last = max(cuts, key=lambda operation: operation.number, default=None)
-    exact = sum(int(mask.sum()) for mask in masks)
+    exact = sum(int(mask.count_nonzero()) for mask in masks)
     return Liveness(share, exact, tuple(rows), tuple(constant), None if share else last)
 
 
@@ -181,12 +181,12 @@ def _differ_natively(tracked: Tracked, output: Output, after: Any) -> Any:
     if output.format is None:
         return output.values != after
     bits = min(output.format.precision, tracked.program.arithmetic.sum_bits(output.format))
-    return (output.values - after).abs_() > output.bound * power(max(2 - bits, _NATIVE_NOISE))
+    return (output.values - after).abs_().mul_(power(min(bits - 2, -_NATIVE_NOISE))) > output.bound
 
 
 def _share(changed: Sequence[Any], masks: Sequence[Any]) -> float:
-    count = sum(int(mask.sum()) for mask in masks)
-    return sum(int(mask.sum()) for mask in changed) / count if count else 0.0
+    count = sum(int(mask.count_nonzero()) for mask in masks)
+    return sum(int(mask.count_nonzero()) for mask in changed) / count if count else 0.0
 
 
 def _constant(output: Output, mask: Any) -> bool:
