@@ -15,7 +15,7 @@ from zeroulp.draw import Seed
 from zeroulp.encoding import bits_of
 from zeroulp.formats import PLAIN
 from zeroulp.judge import Matched, judge, same
-from zeroulp.linear import Followed, changed, draw, follow, returned
+from zeroulp.linear import Followed, changed, draw, follow, returned, values_of
 from zeroulp.linear.drawing import DRAWING
 from zeroulp.memory import is_copied
 from zeroulp.reference import Expected
@@ -87,7 +87,9 @@ class LinearInputs:
             arrays.codes(target)[...] = arrays.from_host(bits_of(self.values[name]))
 
 
-def draw_linear(problem: Linear, trial: Trial, seed: int, device: str) -> LinearInputs:
+def draw_linear(
+    problem: Linear, trial: Trial, seed: int, device: str, drawn: Mapping[str, Array] | None = None
+) -> LinearInputs:
     """
     The operands of *trial*.
 
@@ -96,9 +98,10 @@ def draw_linear(problem: Linear, trial: Trial, seed: int, device: str) -> Linear
         trial: The trial.
         seed: The check's seed.
         device: Where the reference checks itself.
+        drawn: Those operands, or those of the trial that it is based on, where somebody has drawn them already.
     """
     number = trial.index if trial.based_on is None else trial.based_on
-    values = draw(problem, trial.probe, trial.settings, seed, number)
+    values = dict(drawn) if drawn is not None else draw(problem, trial.probe, trial.settings, seed, number)
     if trial.based_on is not None:
         values = changed(values, trial.changed, Seed(seed, trial.index).stream("change"))
     return LinearInputs(problem, trial, values, device)
@@ -159,7 +162,11 @@ class LinearBench(Bench):
         latest = self._latest
         if latest is not None and replace(latest.trial, certificate=trial.certificate, moved=trial.moved) == trial:
             return latest
-        inputs = self._latest = draw_linear(self.problem, trial, self.seed, self.device)
+        followed = self.known.get(int(trial.settings.get(DRAWING, -1)))
+        drawn = None if followed is None else values_of(followed)
+        if latest is not None and latest.trial.based_on is None and latest.trial.index == trial.based_on:
+            drawn = dict(latest.values)
+        inputs = self._latest = draw_linear(self.problem, trial, self.seed, self.device, drawn)
         key = strategy_key(trial)
         like = self._exact.get(key)
         if like is not None:
@@ -167,8 +174,8 @@ class LinearBench(Bench):
         if like is not None and inputs.native is not None:
             inputs.trial = replace(trial, certificate=replace(like.certificate, theorem="alike"))
             return inputs
-        if trial.based_on is None and (drawing := int(trial.settings.get(DRAWING, -1))) in self.known:
-            inputs.known = self.known[drawing]
+        if trial.based_on is None:
+            inputs.known = followed
         inputs.trial = replace(trial, certificate=inputs.followed.certificate)
         if inputs.followed.share == 1 and not inputs.followed.unchecked:
             self._exact[key] = inputs.followed

@@ -72,6 +72,13 @@ def tensors_of(problem: Linear, values: Mapping[str, Array]) -> dict[str, Any]:
     return {tensor.name: to(values[tensor.name]) for tensor in problem.tensors}
 
 
+def values_of(followed: Followed) -> dict[str, Array]:
+    """The operands that were followed, as they are stored; nobody is to change them."""
+    back = framework_named("torch").back
+    found = {name: back(tensor) for name, tensor in followed.tracked.program.operands.items()}
+    return {name: array for name, array in found.items() if array is not None}
+
+
 def tracked_on(problem: Linear, values: Mapping[str, Array], *, steady: bool = False) -> Tracked:
     """
     The reference tracked on these operands; *steady*: as of `zeroulp.track.track`.

@@ -123,7 +123,8 @@ class Drawing:
             numbers = field.below(2 * most + 1, part) - most if signed else field.below(most + 1, part)
         if not self.tensor.shape:
             numbers = np.where(numbers == 0, 1, numbers)  # a scalar that is 0 hides all else
-        return np.asarray(np.multiply(numbers, float(self.step_kept), dtype=np.float64))
+        drawn: NDArray[Any] = numbers.astype(np.float64)
+        return drawn if self.step_kept == 1 else drawn * self.step_kept
 
     def _powers(self, seed: Seed, shape: tuple[int, ...], format_: Format) -> NDArray[Any]:
         name, part = self.tensor.name, Part.whole(shape)

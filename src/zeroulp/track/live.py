@@ -23,6 +23,7 @@ LEAST_SHARE = 0.01
 LIVELY = 0.25
 """Share of the exact elements that change, from which on nobody looks any closer."""
 
+_FEW = 64  # elements that mostly tell
 _NOISE = -30  # log2 of what float64 may add to an element beside its bound, far above its rounding
 _NATIVE_NOISE = -12  # the least that is taken for it in the contract's formats
 
@@ -190,8 +191,9 @@ def _share(changed: Sequence[Any], masks: Sequence[Any]) -> float:
 
 
 def _constant(output: Output, mask: Any) -> bool:
-    values = output.values[mask]
-    return values.numel() > 1 and bool((values == values[0]).all())
+    values = output.values.reshape(-1) if bool(mask.all()) else output.values[mask]
+    few = values[:_FEW]
+    return values.numel() > 1 and bool((few == values[0]).all()) and bool((values == values[0]).all())
 
 
 def _cut(tracked: Tracked, name: str, drawings: Sequence[Any]) -> Operation | None:
