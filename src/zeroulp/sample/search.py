@@ -13,7 +13,7 @@ from zeroulp.sample.coverage import LEAST_LIVE, Coverage, Shown, coverage_of
 from zeroulp.sample.drawing import Kind
 from zeroulp.sample.recipe import BY_NAME, LARGEST_STEP, Recipe, Setting, row_length
 from zeroulp.sample.tensors import as_tensors
-from zeroulp.sample.tuning import Tuning, widths
+from zeroulp.sample.tuning import Tuning, widened
 from zeroulp.track import changes, track
 
 if TYPE_CHECKING:
@@ -307,9 +307,11 @@ class _Search:
 
     def _wide(self, base: Run) -> Iterator[Run]:
         numbers = [tensor for tensor in self.operands if tensor.number_format is not None]
+        weighted, units = any(row_length(tensor) > 1 for tensor in numbers), Setting(**base.strategy.settings)
+        formats = [output.format for output in base.tracked.outputs if output.format is not None]
+        room = math.log2(min((format_.max_finite for format_ in formats), default=math.inf))
         for tensor in [tensor for tensor in numbers if tensor.name not in base.tracked.unread][:WIDENED]:
-            for magnitude in widths(tensor, base.coverage):
-                setting = Setting(**{**base.strategy.settings, "magnitude": magnitude, "operand": tensor.name})
+            for setting in widened(units, tensor, base.coverage, room, weighted=weighted):
                 run = None if self.late else self.run(BY_NAME[base.strategy.name], setting)
                 if run is not None and self.worth(run.coverage) >= self.worth(base.coverage):
                     yield run

@@ -19,6 +19,8 @@ _AHEAD = 4.0
 _RAREST = 1 << 20
 _QUOTIENT = "the quotient"
 _LEAST_BITS = 2  # of an operand that is wide
+_SPREAD = 2  # log2 of the standard deviations that sums of signed terms hardly ever leave
+_SPREAD = 2  # log2 of the standard deviations that sums of signed terms hardly ever leave
 _WIDEST = 3  # how often an operand may be a factor of one term
 
 
@@ -94,16 +96,30 @@ class Tuning:
         return sum(math.log2(max(1.0, min(row * 2 / 3, wanted) if wanted else row * 2 / 3)) for row in self.rows)
 
 
-def widths(tensor: Tensor, coverage: Coverage) -> Iterator[int]:
+def widened(base: Setting, tensor: Tensor, coverage: Coverage, room: float, *, weighted: bool) -> Iterator[Setting]:
     """
-    Magnitudes for one operand, largest first, if all others are 1 and the sums of units left so many bits.
+    Settings that give one operand the bits that sums of units leave, those that give it most first.
 
-    The first fills them if the operand is one factor of every term, the next if it is two.
+    Where sums of full numbers would leave the range of the output they have fewer terms instead.
+
+    Args:
+        base: Of the units.
+        tensor: The operand.
+        coverage: Of the units.
+        room: log2 of the largest number of the output.
+        weighted: Whether the terms of sums follow from the rows of weights.
     """
     format_ = tensor.number_format
     assert format_ is not None, "it has numbers"
-    left = coverage.budget - math.ceil(coverage.bits)
-    for factors in range(1, _WIDEST + 1):
-        bits = min(format_.precision, left // factors)
-        if bits >= _LEAST_BITS:
-            yield 2**bits - 1
+    left, wide = coverage.budget - math.ceil(coverage.bits), replace(base, operand=tensor.name)
+    bits = min(format_.precision, left)
+    few = 2 * (room - _SPREAD - bits)  # log2 of how many terms hardly ever leave the range
+    if bits >= _LEAST_BITS and coverage.bits > few >= 0:
+        terms = next(i for i, count in enumerate(TERMS) if count and math.log2(count) <= few)
+        every = base.every * 2 ** math.ceil((coverage.bits - few) / 2)
+        thinner = {"terms": max(terms, base.terms)} if weighted else {"every": every}
+        yield replace(wide, magnitude=2**bits - 1, **thinner)
+    for factors in range(1 if coverage.bits <= few else 2, _WIDEST + 1):
+        fewer = min(format_.precision, left // factors)
+        if fewer >= _LEAST_BITS:
+            yield replace(wide, magnitude=2**fewer - 1)
