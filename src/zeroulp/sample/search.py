@@ -11,9 +11,10 @@ from zeroulp.errors import ProgramError
 from zeroulp.sample import recipe as recipes
 from zeroulp.sample.coverage import LEAST_LIVE, Coverage, Shown, coverage_of
 from zeroulp.sample.drawing import Kind
-from zeroulp.sample.recipe import BY_NAME, LARGEST_STEP, Recipe, Setting, row_length
+from zeroulp.sample.recipe import BY_NAME, LARGEST_STEP, Recipe, Setting, row_length, weighted
 from zeroulp.sample.tensors import as_tensors
-from zeroulp.sample.tuning import Tuning, widened
+from zeroulp.sample.terms import terms_of
+from zeroulp.sample.tuning import Tuning, Units, widened
 from zeroulp.track import changes, track
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ HOPELESS = 4
 
 DEEP = 6
 """Weights with rows longer than 1 from which on a program is tried with few terms first."""
+
+STRAIGHT = 3
+"""Operands up to which a program that only adds and multiplies is drawn for without a tracked run of units."""
 
 WIDENED = 6
 """Operands that are wide, each in a strategy of its own."""
@@ -150,7 +154,8 @@ def explore(
     deadline = time.monotonic() + seconds
     search = _Search(reference, operands, contract, seed=seed, deadline=deadline, first=first, rounded=rounded)
     search.steady = steady
-    found: list[Run] = []
+    if found := search.straight():
+        return search.chosen(found, limit)
     tried: list[Recipe] = []
     for recipe in search.recipes():
         if recipe in tried:
@@ -199,6 +204,32 @@ class _Search:
     def late(self) -> bool:
         """Whether the time is over."""
         return time.monotonic() > self.deadline
+
+    def straight(self) -> list[Run]:
+        """
+        One operand after the other wide, no units having been tracked, where a program only adds and multiplies.
+
+        Empty, unless every element is then algebraic, many are live, and all operations see data.
+        """
+        numbers = [tensor for tensor in self.operands if tensor.number_format is not None]
+        if len(numbers) > STRAIGHT or any(tensor.role == "index" for tensor in self.operands):
+            return []
+        units = terms_of(self.reference, self.operands, self.contract, self.seed, self.following)
+        if units is None:
+            return []
+        found: list[Run] = []
+        for tensor in numbers:
+            setting = next(widened(recipes.WIDE.setting, tensor, units), None)
+            run = None if setting is None or self.late else self.run(recipes.WIDE, setting)
+            if run is None or tensor.name in run.tracked.unread or not self._is_plain(run.coverage):
+                self.seen = []
+                return []
+            found.append(run)
+        return found
+
+    def _is_plain(self, coverage: Coverage) -> bool:
+        plain = not self.met(_COMPARED | _TIES | _PRODUCTS) and not any(each.trivial for each in coverage.operations)
+        return plain and bool(coverage.operations) and coverage.share == 1 and coverage.live >= _LIVELY
 
     def recipes(self) -> Iterator[Recipe]:
         """Recipes worth trying, cheapest first; what runs so far have met decides about later ones."""
@@ -307,11 +338,11 @@ class _Search:
 
     def _wide(self, base: Run) -> Iterator[Run]:
         numbers = [tensor for tensor in self.operands if tensor.number_format is not None]
-        weighted, units = any(row_length(tensor) > 1 for tensor in numbers), Setting(**base.strategy.settings)
         formats = [output.format for output in base.tracked.outputs if output.format is not None]
         room = math.log2(min((format_.max_finite for format_ in formats), default=math.inf))
+        units = Units(base.coverage.bits, base.coverage.budget, room, weighted(self.operands))
         for tensor in [tensor for tensor in numbers if tensor.name not in base.tracked.unread][:WIDENED]:
-            for setting in widened(units, tensor, base.coverage, room, weighted=weighted):
+            for setting in widened(Setting(**base.strategy.settings), tensor, units):
                 run = None if self.late else self.run(BY_NAME[base.strategy.name], setting)
                 if run is not None and self.worth(run.coverage) >= self.worth(base.coverage):
                     yield run

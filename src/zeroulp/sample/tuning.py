@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.sample.drawing import Kind
@@ -96,7 +96,25 @@ class Tuning:
         return sum(math.log2(max(1.0, min(row * 2 / 3, wanted) if wanted else row * 2 / 3)) for row in self.rows)
 
 
-def widened(base: Setting, tensor: Tensor, coverage: Coverage, room: float, *, weighted: bool) -> Iterator[Setting]:
+@dataclass(frozen=True)
+class Units:
+    """
+    What sums of units leave.
+
+    Args:
+        bits: log2 of how many terms the longest has.
+        budget: Bits that sums keep.
+        room: log2 of the largest number of the output.
+        weighted: Whether the terms of sums follow from the rows of weights.
+    """
+
+    bits: float
+    budget: int
+    room: float
+    weighted: bool
+
+
+def widened(base: Setting, tensor: Tensor, units: Units) -> Iterator[Setting]:
     """
     Settings that give one operand the bits that sums of units leave, those that give it most first.
 
@@ -105,21 +123,19 @@ def widened(base: Setting, tensor: Tensor, coverage: Coverage, room: float, *, w
     Args:
         base: Of the units.
         tensor: The operand.
-        coverage: Of the units.
-        room: log2 of the largest number of the output.
-        weighted: Whether the terms of sums follow from the rows of weights.
+        units: What they leave.
     """
     format_ = tensor.number_format
     assert format_ is not None, "it has numbers"
-    left, wide = coverage.budget - math.ceil(coverage.bits), replace(base, operand=tensor.name)
+    left, wide = units.budget - math.ceil(units.bits), replace(base, operand=tensor.name)
     bits = min(format_.precision, left)
-    few = 2 * (room - _SPREAD - bits)  # log2 of how many terms hardly ever leave the range
-    if bits >= _LEAST_BITS and coverage.bits > few >= 0:
+    few = 2 * (units.room - _SPREAD - bits)  # log2 of how many terms hardly ever leave the range
+    if bits >= _LEAST_BITS and units.bits > few >= 0:
         terms = next(i for i, count in enumerate(TERMS) if count and math.log2(count) <= few)
-        every = base.every * 2 ** math.ceil((coverage.bits - few) / 2)
-        thinner = {"terms": max(terms, base.terms)} if weighted else {"every": every}
+        every = base.every * 2 ** math.ceil((units.bits - few) / 2)
+        thinner = {"terms": max(terms, base.terms)} if units.weighted else {"every": every}
         yield replace(wide, magnitude=2**bits - 1, **thinner)
-    for factors in range(1 if coverage.bits <= few else 2, _WIDEST + 1):
+    for factors in range(1 if units.bits <= few else 2, _WIDEST + 1):
         fewer = min(format_.precision, left // factors)
         if fewer >= _LEAST_BITS:
             yield replace(wide, magnitude=2**fewer - 1)
