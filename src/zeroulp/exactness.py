@@ -59,7 +59,9 @@ class Certificate:
         holds: Whether every correct kernel must return the same bits (or lie within the bound).
         theorem: ``"any-order"``: no step rounds; ``"round-once"``: only the last one does;
             ``"bounded"``: any may, and the result lies between two given numbers; ``"tracked"``:
-            what is compared was found exact, operation by operation (see `zeroulp.track`).
+            what is compared was found exact, operation by operation (see `zeroulp.track`); ``"alike"``: that
+            was found of other inputs drawn in the same way, all of them, and the result has the bits that
+            the reference itself returns for these.
         declared: Whether it leans on the accumulator that the contract declares.
         clause: What the contract says of sums, as far as it leans on that.
         precision: Significand bits p that every partial sum keeps by that clause.
@@ -99,7 +101,7 @@ class Certificate:
             bound = f"{self.roundings:,} roundings to {self.precision} bits ({self.clause})"
             far = f"within {self.relative_error:.1e} of the sum of |terms|"
             return f"no equal bits, but a range: {bound} keep every order {far}, then one rounding"
-        if self.theorem == "tracked":
+        if self.theorem in {"tracked", "alike"}:
             return self._tracked()
         quantum = f"quantum {power(self.quantum_exponent)}"
         if self.masked:
@@ -112,8 +114,9 @@ class Certificate:
 
     def _tracked(self) -> str:
         left_out = "; what is not exact is not compared" if self.masked else ""
+        like = "the reference's own bits, on inputs drawn like some that were " if self.theorem == "alike" else ""
         return (
-            f"followed through the reference, sums of |terms| reach {self.largest_sum:,} quanta, and "
+            f"{like}followed through the reference, sums of |terms| reach {self.largest_sum:,} quanta, and "
             f"{self.precision} bits hold them ({self.clause}): any order, any split{left_out}"
         )
 

@@ -183,6 +183,7 @@ def test_a_reference_that_cannot_be_found_again_may_be_given():
 
 @pytest.mark.parametrize("change", [
     lambda trial: trial["settings"].update(magnitude=0), lambda trial: trial["settings"].update(density=0.5),
+    lambda trial: trial["settings"].update(operand="y"), lambda trial: trial["settings"].update(drawing=-1), lambda trial: trial["settings"].update(every=2),
     lambda trial: trial.update(probe="nothing"), lambda trial: trial["certificate"].update(largest_sum="1"),
 ])
 def test_a_report_that_was_changed_is_refused(change):

@@ -119,6 +119,13 @@ def test_indices_stay_below_and_occur_once_where_they_are_to(seed):
     assert len(set(once.tolist())) == 30
 
 
+def test_a_few_indices_below_a_large_bound_take_no_list_of_all():
+    tensor = Tensor("i", (3, 70), "int32", role="index", below=2**31 - 1, distinct=True)
+    drawn = [Drawing(tensor).values(Seed(seed, 0)) for seed in (1, 1, 2)]
+    assert (drawn[0] == drawn[1]).all() and (drawn[0] != drawn[2]).any()
+    assert np.unique(drawn[0]).size == 210 and drawn[0].min() >= 0 and drawn[0].max() > 2**30
+
+
 def test_masks_are_truth_values_of_both_kinds():
     mask = Drawing(Tensor("m", (200,), role="mask")).values(Seed(1, 1))
     assert mask.dtype == np.bool_ and 50 < mask.sum() < 150
@@ -131,6 +138,7 @@ def test_a_scalar_is_never_zero():
 
 EXPECTED = {
     "SIGNED": [0.0, 0.0, -1.0, 0.0, 1.0, -4.0],
+    "NONZERO": [-2.0, -5.0, 0.0, 0.0, 4.0, 0.0],
     "NONNEGATIVE": [3.0, 2.0, 0.0, 2.0, 0.0, 0.0],
     "DISTINCT": [-1.0, 2.0, 1.0, 0.0, 2.0, -2.0],
     "POWERS": [-1.0, 16.0, 1.0, 0.5, -2.0, 1.0],

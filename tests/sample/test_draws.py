@@ -13,7 +13,7 @@ from tests.sample.programs import PROGRAMS
 from zeroulp import track
 from zeroulp.errors import ProgramError
 from zeroulp.problem import Tensor as T
-from zeroulp.sample import Shown, as_tensors, draws
+from zeroulp.sample import Shown, as_tensors, draws, explore, strategy_of
 
 NAMES = [name for name, _, _ in PROGRAMS]
 
@@ -30,7 +30,7 @@ def test_the_best_strategy_reaches_every_output(_, reference, operands):
 @pytest.mark.parametrize("_, reference, operands", PROGRAMS, ids=NAMES)
 def test_what_a_strategy_says_is_what_the_tracker_sees(_, reference, operands):
     for strategy in draws(reference, operands, seed=5):
-        values = strategy.values(5, 0)
+        values = strategy.values(5, strategy.trial)
         tracked = track.track(reference, as_tensors(operands, values))
         assert tracked.share() == strategy.coverage.share
         assert tracked.bits == strategy.coverage.bits <= strategy.coverage.budget
@@ -59,6 +59,53 @@ def test_narrow_formats_take_fewer_bits(name, storage):
     assert best.coverage.share > 0.9 and best.coverage.live > 0.3
     check = track.self_check(track.track(reference, as_tensors(narrow, best.values(0, 0)), storage=storage, accumulate="any"))
     assert check.agrees
+
+
+def test_each_operand_in_turn_has_the_bits_that_are_left():
+    """40 terms cost 5.3 bits, so 18 are left; a product of an operand with itself leaves half of them to it."""
+    found = draws(lambda a, b: a @ b.float(), [T("a", (12, 40)), T("b", (40, 9), "bfloat16")])
+    assert [(each.settings["operand"], each.settings["magnitude"]) for each in found] == [("a", 2**18 - 1), ("b", 2**8 - 1)]
+    relu = draws(lambda a, b: torch.relu(a @ b), [T("a", (12, 40)), T("b", (40, 9))])
+    assert {"a", "b", ""} == {each.settings["operand"] for each in relu}
+    drawn = [each.values(1, 1) for each in found]
+    assert np.abs(drawn[0]["a"]).max() > 2**17 and set(np.unique(drawn[0]["b"])) == {-1, 1}
+    assert np.abs(drawn[1]["b"]).max() > 2**7 and set(np.unique(drawn[1]["a"])) == {-1, 1}
+    twice = draws(lambda a: a @ a.T, [T("a", (12, 40))])
+    assert twice[0].settings["magnitude"] == 2**9 - 1
+
+
+def test_indices_occur_twice_in_one_strategy_and_once_in_another():
+    found = draws(lambda x, i: torch.zeros(20, 6, dtype=x.dtype).index_add(0, i, x),
+                  [T("x", (18, 6)), T("i", (18,), role="index", below=20)])
+    counts = [len(np.unique(each.values(3, 3)["i"])) for each in found]
+    assert min(counts) < 18 == max(counts)
+    wide = {each.name: each.settings["magnitude"] for each in found if each.settings["operand"] == "x"}
+    assert set(wide) == {"wide", "wide_apart"} and wide["wide_apart"] == 2**24 - 1 and min(wide.values()) >= 2**11 - 1
+
+
+def test_what_rounds_once_is_used_where_that_counts():
+    operands = [T("a", (8, 64), "float16"), T("b", (64, 8), "float16")]
+    contract = {"storage": "float32"}
+    exact, rounded = (explore(torch.matmul, operands, contract, rounded=rounded) for rounded in (False, True))
+    assert all(run.coverage.share == 1 for run in exact)
+    assert any(run.coverage.share < 0.9 and run.coverage.determined == 1 for run in rounded)
+
+
+@pytest.mark.parametrize("_, reference, operands", PROGRAMS, ids=NAMES)
+def test_a_strategy_is_found_again_by_its_name_and_settings(_, reference, operands):
+    for strategy in draws(reference, operands):
+        again = strategy_of(strategy.name, strategy.settings, operands)
+        assert again.drawings == strategy.drawings and again.settings == strategy.settings
+
+
+@pytest.mark.parametrize("name, change", [
+    ("nothing", {}), ("wide", {"magnitude": 0}), ("wide", {"magnitude": 2**31}), ("wide", {"terms": -1}), ("wide", {"terms": 9}),
+    ("wide", {"every": True}), ("wide", {"every": 1.5}), ("wide", {"step": 4}), ("wide", {"operand": "z"}), ("wide", {"operand": "i"}),
+    ("signed", {"operand": "x"}), ("wide", {"operand": 3}), ("wide", {"density": 1}),
+])
+def test_settings_that_make_no_sense_are_refused(name, change):
+    with pytest.raises((ValueError, TypeError)):
+        strategy_of(name, change, [T("x", (3,)), T("i", (3,), role="index", below=4)])
 
 
 @pytest.mark.parametrize("bits", [8, 14, 24])
@@ -125,4 +172,5 @@ def test_a_reference_that_fails_is_an_error():
 
 def test_time_is_bounded():
     assert len(draws(torch.matmul, [T("a", (8, 8)), T("b", (8, 8))], seconds=0)) == 1
-    assert len(draws(torch.relu, [T("a", (8, 8))], limit=2, seconds=math.inf)) == 2
+    operands = [T("a", (8, 8)), T("b", (8, 8)), T("c", (8, 8))]
+    assert [len(draws(torch.addmm, operands, limit=limit, seconds=math.inf)) for limit in (1, 2, 6)] == [1, 2, 3]

@@ -119,6 +119,7 @@ def check(
             repeat = calls_for(race_rate, plan.wished)
         asked = {"p_zero": None, "trials": trials, "probes": None, "repeat": repeat}
         linear = LinearRun(plan, session.spec, chosen, asked, started, progress, tracking=tracking_of(fitted))
+        linear.followed = fitted.followed
         with contextlib.nullcontext() if session is kernel else session:
             return linear.judge_all(session)
     plan = make_plan(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from zeroulp.checks.bench import Observation
     from zeroulp.kernels import KernelSpec
-    from zeroulp.linear import Fit
+    from zeroulp.linear import Fit, Followed
     from zeroulp.problem import Linear
     from zeroulp.runner import Runner
 
@@ -42,12 +42,13 @@ class LinearRun(Run):
     """A check in progress."""
 
     demoted: list[str] = field(default_factory=list)
+    followed: dict[int, Followed] = field(default_factory=dict)
 
     def _bench(self, runner: Runner) -> LinearBench:
         judge: Any = LinearJudge()
         problem: Any = self.plan.problem
         bench = LinearBench(problem, runner, self.seed, judge, writes=self._writes)
-        bench.device = self.spec.device
+        bench.device, bench.known = self.spec.device, self.followed
         return bench
 
     def _trials(self, bench: Any) -> None:
@@ -57,10 +58,10 @@ class LinearRun(Run):
             if self.progress is not None:
                 self.progress(done, len(trials), planned.probe)
             inputs = bench.inputs_of(planned)
-            trial = inputs.trial
-            if inputs.followed.demoted:
+            seen = bench.observe(inputs.trial, patient=True)
+            trial = inputs.trial  # with the certificate of what was looked at
+            if inputs.is_followed and inputs.followed.demoted:
                 self.demoted.append(inputs.followed.demoted)
-            seen = bench.observe(trial, patient=True)
             self._record(trial, seen)
             self.findings += seen.findings
             if isinstance(seen.outcome, Differs) and not {f.kind for f in seen.findings} & NEEDS_NO_NAME:
@@ -128,12 +129,12 @@ def linear_plan(
     fitted: Fit, *, trials: int | None = None, repeat: int | None = None, race_rate: float | None = None
 ) -> Plan:
     """
-    The trials: every recipe in turn, some with the operands of the one before but for a few elements.
+    The trials: every strategy in turn, some with the operands of the one before but for a few elements.
 
     Args:
         fitted: What to draw.
-        trials: So many of each recipe; default: eight in all, or two of each.
-        repeat: Further calls of the first trial of each recipe; default 1.
+        trials: So many of each strategy; default: eight in all, or two of each.
+        repeat: Further calls of the first trial of each strategy; default 1.
         race_rate: Instead: so many that a race of this rate shows.
     """
     for name, value, least in (("trials", trials, 1), ("repeat", repeat, 0)):
@@ -142,12 +143,11 @@ def linear_plan(
     if repeat is not None and race_rate is not None:
         raise UsageError("repeat and also race_rate", do="leave out one of them")
     again = calls_for(race_rate, WISHED) if race_rate is not None else 1 if repeat is None else repeat
-    problem, recipes = fitted.problem, fitted.recipes
-    count = max(_FEWEST, 2 * len(recipes)) if trials is None else trials * len(recipes)
+    problem, strategies = fitted.problem, fitted.strategies
+    count = max(_FEWEST, 2 * len(strategies)) if trials is None else trials * len(strategies)
     names = [tensor.name for tensor in problem.tensors if fitted.live.get(tensor.name, 1)]
     layouts = {operand.name: "contiguous" for operand in (*problem.operands, problem.output)}
     found: list[Trial] = []
-    met: set[str] = set()
     turn = 0
     for index in range(count):
         if index in _CHANGED and names and trials is None:
@@ -155,13 +155,12 @@ def linear_plan(
             name = names[_CHANGED.index(index) % len(names)]
             found.append(Trial(index, base.probe, base.settings, _OPEN, layouts, 1, base.index, name))
             continue
-        recipe = recipes[turn % len(recipes)]
+        strategy, is_first = strategies[turn % len(strategies)], turn < len(strategies)
         turn += 1
-        settings = recipe.settings
-        calls = 1 if str(settings) in met else 1 + again
-        met.add(str(settings))
+        settings = fitted.first_of(strategy) if is_first else strategy.settings
+        calls = 1 + again if is_first else 1
         moved = index % _MOVED_EVERY == _FIRST_MOVED and trials is None
-        found.append(Trial(index, recipe.name, settings, _OPEN, layouts, calls, moved=moved))
+        found.append(Trial(index, strategy.name, settings, _OPEN, layouts, calls, moved=moved))
     unmet = fitted.vacuous
     any_problem: Any = problem
     return Plan(any_problem, tuple(found), (), 1.0, WISHED, unmet)

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from zeroulp.track import Output, Tracked
 
 
+_CAST = ("float32", "float16")  # NumPy rounds float64 to these once, ties to even
+
+
 @dataclass(frozen=True)
 class Followed:
     """
@@ -69,29 +72,44 @@ def tensors_of(problem: Linear, values: Mapping[str, Array]) -> dict[str, Any]:
     return {tensor.name: to(values[tensor.name]) for tensor in problem.tensors}
 
 
-def tracked_on(problem: Linear, values: Mapping[str, Array]) -> Tracked:
+def values_of(followed: Followed) -> dict[str, Array]:
+    """The operands that were followed, as they are stored; nobody is to change them."""
+    back = framework_named("torch").back
+    found = {name: back(tensor) for name, tensor in followed.tracked.program.operands.items()}
+    return {name: array for name, array in found.items() if array is not None}
+
+
+def tracked_on(problem: Linear, values: Mapping[str, Array], *, steady: bool = False) -> Tracked:
     """
-    The reference tracked on these operands.
+    The reference tracked on these operands; *steady*: as of `zeroulp.track.track`.
 
     Raises:
         ProgramError: If it cannot be followed, or returns more than one tensor.
     """
     assert problem.reference is not None, "a check has one"
-    tracked = track.track(
-        problem.reference,
-        tensors_of(problem, values),
-        storage=problem.storage,
-        accumulate=problem.accumulate,
-        accumulator_bits=problem.accumulator_precision,
-        refactored=problem.refactored,
-    )
+    tracked = track.track(problem.reference, tensors_of(problem, values), **contract_of(problem), steady=steady)
+    only_output(tracked)
+    return tracked
+
+
+def contract_of(problem: Linear) -> dict[str, Any]:
+    """What a kernel promises, as `zeroulp.track.track` takes it."""
+    return {
+        "storage": problem.storage,
+        "accumulate": problem.accumulate,
+        "accumulator_bits": problem.accumulator_precision,
+        "refactored": problem.refactored,
+    }
+
+
+def only_output(tracked: Tracked) -> None:
+    """Raise ProgramError if the reference returns more than one tensor."""
     if len(tracked.outputs) != 1:
         raise ProgramError(
             f"the reference returns {len(tracked.outputs)} tensors",
             why="kernels with one output are checked, and others not yet",
             do="check one output at a time: return that one, and wrap the kernel likewise",
         )
-    return tracked
 
 
 def resolved(problem: Linear, values: Mapping[str, Array]) -> Linear:
@@ -124,7 +142,30 @@ def follow(problem: Linear, values: Mapping[str, Array], device: str = "cpu") ->
     Raises:
         ProgramError: If the reference cannot be followed, or returns another shape than before.
     """
-    return examined(problem, tracked_on(problem, values), device)
+    return examined(problem, tracked_on(problem, values, steady=problem.is_resolved), device)
+
+
+def returned(problem: Linear, values: Mapping[str, Array], like: Followed, device: str = "cpu") -> Array | None:
+    """
+    What the reference itself returns for these operands, in the contract's formats.
+
+    Args:
+        problem: With its output known.
+        values: Stored arrays by name.
+        like: A drawing that was followed.
+        device: Where to run it.
+
+    Returns:
+        Encodings of the output's format; None if it cannot be run there, or returns something else.
+    """
+    found = track.native(like.tracked.program, device, tensors_of(problem, values))
+    if found is None or len(found) != 1 or tuple(found[0].shape) != problem.shape:
+        return None
+    output = found[0].cpu().contiguous()
+    if str(output.dtype).rpartition(".")[2] != problem.out:
+        return None
+    stored = framework_named("torch").back(output)
+    return None if stored is None else encoding.bits_of(np.asarray(stored))
 
 
 def examined(problem: Linear, tracked: Tracked, device: str) -> Followed:
@@ -143,7 +184,7 @@ def examined(problem: Linear, tracked: Tracked, device: str) -> Followed:
         demoted = _disagreement(check.outputs[0], device)
         tracked = check.demote(tracked)
     compared = _compared(problem, tracked.outputs[0])
-    codes = _codes(tracked.outputs[0], problem.out_format)
+    codes = _codes(tracked.outputs[0], problem.out_format, compared)
     expected = Expected(codes, (), compared, None, _is_rounded(tracked.outputs[0], compared))
     unchecked = f"the reference could not be run on {device}: {check.unsupported}" if check.unsupported else ""
     return Followed(tracked, expected, _certificate(problem, tracked, compared), demoted, unchecked)
@@ -176,10 +217,17 @@ def _format_of(output: Output) -> Format:
     return BY_NAME[name]
 
 
-def _codes(output: Output, format_: Format) -> Array:
+def _codes(output: Output, format_: Format, compared: NDArray[np.bool_]) -> Array:
+    """Encodings, right where they are compared."""
     values = np.ascontiguousarray(output.values.cpu().numpy()).reshape(tuple(output.values.shape))
     if output.format is None:
         return encoding.bits_of(values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if format_.name in _CAST:
+            return encoding.bits_of(values.astype(encoding.storage_dtype(format_)))
+        single = values.astype(np.float32)  # what this holds is rounded once by the next line
+        if ((single == values) | ~compared).all():
+            return encoding.bits_of(single.astype(encoding.storage_dtype(format_)))
     return encoding.round_values(values, format_)
 
 

@@ -16,7 +16,7 @@ from zeroulp.errors import ReportFileError, UsageError
 from zeroulp.exactness import Certificate
 from zeroulp.judge import Differs, Matched, Outcome, Value
 from zeroulp.kernels import KernelSpec
-from zeroulp.linear import Recipe
+from zeroulp.linear import strategy_for
 from zeroulp.probes import probe_named
 from zeroulp.problem import Matmul, layout_named, problem_from_dict
 from zeroulp.report.model import Audited, Finding, Report, Tracking, TrialRecord, Verdict
@@ -69,7 +69,9 @@ def to_dict(report: Report) -> dict[str, Any]:
 
 def _tracking_to_dict(tracking: Tracking) -> dict[str, Any]:
     vacuous = [{"reason": reason, "remedy": remedy} for reason, remedy in tracking.vacuous]
-    return {**vars(tracking), "vacuous": vacuous, "ended": list(tracking.ended), "leans": list(tracking.leans)}
+    operations = [{"number": n, "name": name, "probes": list(where)} for n, name, where in tracking.operations]
+    lists = {"ended": list(tracking.ended), "leans": list(tracking.leans), "operations": operations}
+    return {**vars(tracking), "vacuous": vacuous, **lists}
 
 
 def _finding_to_dict(finding: Finding) -> dict[str, Any]:
@@ -232,7 +234,12 @@ def _tracking(data: dict[str, Any] | None) -> Tracking | None:
         leans=_part(data, "leans", _every(_TEXT)),
         demoted=_part(data, "demoted", _TEXT),
         unchecked=_part(data, "unchecked", _TEXT),
+        operations=_part({"operations": [], **data}, "operations", _every(_operation)),
     )
+
+
+def _operation(item: dict[str, Any]) -> tuple[int, str, tuple[str, ...]]:
+    return _WHOLE(item["number"]), _TEXT(item["name"]), _every(_TEXT)(item["probes"])
 
 
 def _finding(data: dict[str, Any]) -> Finding:
@@ -251,7 +258,8 @@ def _trial(data: dict[str, Any], problem: Problem) -> TrialRecord:
 
     def settings(value: Any) -> dict[str, Any]:
         if not isinstance(problem, Matmul):
-            return dict(Recipe.of(name, _MAPPING(value)).settings)
+            strategy_for(problem, name, _MAPPING(value))
+            return dict(value)
         for use in (probe_named(name).family, probe_named(name).detection):  # whatever they need is there
             use(problem, _MAPPING(value))
         return dict(value)

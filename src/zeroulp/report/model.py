@@ -125,6 +125,7 @@ class Tracking:
         leans: What exactness leans on beside sums and products (``"division"``).
         demoted: What the reference itself does otherwise, where that was asked, so that it is not compared.
         unchecked: Why it could not be asked.
+        operations: Of the reference: number, name, and the probes in which it saw exact data that are not all alike.
     """
 
     live: dict[str, float] = field(default_factory=dict)
@@ -133,6 +134,7 @@ class Tracking:
     leans: tuple[str, ...] = ()
     demoted: str = ""
     unchecked: str = ""
+    operations: tuple[tuple[int, str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True)

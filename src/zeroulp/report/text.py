@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from zeroulp.report.model import Finding, Report, TrialRecord
 
 _LABEL = 18
+_NAMED = 5  # operations
 _MISS = f"2^{round(math.log2(VERIFICATION_MISS))}"
 
 
@@ -176,6 +177,12 @@ def _tracking(report: Report) -> list[str]:
         return []
     live = ", ".join(f"{name} {_percent(share)}" for name, share in tracking.live.items())
     lines = [_item("depends on", f"{live} of the exact outputs")] if live else []
+    unseen = [f"{number} {name}" for number, name, where in tracking.operations if not where]
+    if tracking.operations:
+        count = f"{len(tracking.operations) - len(unseen)} of {len(tracking.operations)} operations"
+        rest = f"; none but constants in {', '.join(unseen[:_NAMED])}" if unseen else ""
+        more = f" and {len(unseen) - _NAMED} others" if len(unseen) > _NAMED else ""
+        lines.append(_item("exact data in", f"{count} of the reference{rest}{more}"))
     lines += [_item("exactness ends", sentence) for sentence in tracking.ended[:3]]
     lines += [_item("leans on", ", ".join(tracking.leans))] if tracking.leans else []
     return lines + [_item("self-check", text) for text in (tracking.demoted, tracking.unchecked) if text]

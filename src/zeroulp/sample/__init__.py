@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from zeroulp.sample.coverage import Coverage, Shown
 from zeroulp.sample.drawing import Drawing, Kind
+from zeroulp.sample.recipe import strategy_of
 from zeroulp.sample.strategy import Strategy
 
 if TYPE_CHECKING:
-    from zeroulp.sample.search import draws
+    from zeroulp.sample.search import Run, draws, explore
     from zeroulp.sample.tensors import as_tensors
 
-_WHERE = {"draws": "search", "as_tensors": "tensors"}
+_WHERE = {"Run": "search", "draws": "search", "explore": "search", "as_tensors": "tensors"}
 
-__all__ = ["Coverage", "Drawing", "Kind", "Shown", "Strategy", "as_tensors", "draws"]
+__all__ = ["Coverage", "Drawing", "Kind", "Run", "Shown", "Strategy", "as_tensors", "draws", "explore", "strategy_of"]
 
 
 def __getattr__(name: str) -> Any:

@@ -29,12 +29,13 @@ class Coverage:
         live: Share of the exact elements that change when the operands are drawn again.
         outputs: Share of the algebraic elements of each output.
         bits: log2 of the largest sum of |terms|, in quanta, of an exact element.
-        budget: Bits that sums keep by the contract.
+        budget: Bits that sums keep by the contract, those of the outputs.
         operations: What the program ran, and which data each operation saw.
         ended: Where exact elements first ceased to be; None: nowhere.
         over: By how many bits the largest sum of those that ceased to be exact for that exceeds the budget.
         divisors: Numbers other than powers of two that the program divides by.
         leans: Whether every algebraic element is sums, products and selections alone; else what beside these.
+        determined: Share of all elements returned that are algebraic, or exact values rounded once.
     """
 
     share: float
@@ -47,6 +48,7 @@ class Coverage:
     over: float
     divisors: tuple[float, ...]
     leans: frozenset[str]
+    determined: float = 0.0
 
     @property
     def telling(self) -> float:
@@ -74,9 +76,11 @@ def coverage_of(tracked: Tracked, changed: Sequence[Any]) -> Coverage:
         tracked: The run.
         changed: As `zeroulp.track.changes` returned it for another drawing.
     """
-    budget = tracked.program.arithmetic.sum_bits(tracked.program.arithmetic.storage)
-    exact = sum(int((output.grade < int(Grade.NOT_EXACT)).sum()) for output in tracked.outputs)
-    changes = sum(int(mask.sum()) for mask in changed)
+    arithmetic = tracked.program.arithmetic
+    formats = [output.format or arithmetic.storage for output in tracked.outputs]
+    budget = min((arithmetic.sum_bits(format_) for format_ in formats), default=0)
+    exact = sum(int((output.grade < int(Grade.NOT_EXACT)).count_nonzero()) for output in tracked.outputs)
+    changes = sum(int(mask.count_nonzero()) for mask in changed)
     needed = [ending.bits for ending in tracked.endings if ending.bits is not None]
     return Coverage(
         tracked.share(),
@@ -89,6 +93,7 @@ def coverage_of(tracked: Tracked, changed: Sequence[Any]) -> Coverage:
         max(needed, default=float(budget)) - budget,
         tracked.divisors,
         frozenset().union(*(output.leans for output in tracked.outputs)),
+        exact / max(1, sum(output.grade.numel() for output in tracked.outputs)),
     )
 
 

@@ -25,6 +25,7 @@ class Kind(enum.Enum):
     """What numbers an operand is made of."""
 
     SIGNED = "integers of both signs"
+    NONZERO = "integers of both signs, none zero"
     NONNEGATIVE = "integers, none negative"
     DISTINCT = "integers, no two equal"
     POWERS = "powers of two of both signs"
@@ -41,7 +42,7 @@ class Drawing:
         magnitude: Largest modulus of the integers; largest modulus of the exponent of powers; of DISTINCT ones: how
             many different numbers there are at most, 0 for as many as the format has.
         every: Of so many elements one is not zero (of POWERS: not 1 or -1), spread evenly over rows and columns; 1:
-            all of them, zero being as likely as any other number.
+            all of them, zero being as likely as any other number (of NONZERO: all of them).
         step: Odd number that all integers are multiplied with.
         unique: Whether an index occurs once along each axis, where there are enough.
     """
@@ -84,7 +85,8 @@ class Drawing:
             drawn = self._index(seed, shape)
         else:
             drawn = self._numbers(seed, shape, tensor.number_format)
-        return np.array(drawn, self.dtype, order="C").reshape(tensor.shape)
+        made = np.asarray(drawn, self.dtype, order="C")
+        return (made if made.flags.writeable else made.copy()).reshape(tensor.shape)
 
     @property
     def dtype(self) -> Any:
@@ -110,17 +112,19 @@ class Drawing:
             room = min(2 * self.largest + 1, _WHOLE)
             count = min(room, self.magnitude or room, max(self.tensor.size, *shape))
             return (latin(seed.stream(name), shape, count) - count // 2) * float(self.step_kept)
-        signed, most = self.kind is Kind.SIGNED, self.largest
+        signed, most = self.kind is not Kind.NONNEGATIVE, self.largest
         field = seed.field(name)
-        if self.every > 1:
+        if self.every > 1 or self.kind is Kind.NONZERO:
             numbers = field.signed(most, part) if signed else field.below(most, part) + 1
-            chosen = residues(seed.stream(f"{name} places"), shape, self.every) == 0
-            numbers = np.where(chosen, numbers.reshape(shape), 0)
+            numbers = numbers.reshape(shape)
+            if self.every > 1:
+                numbers = np.where(residues(seed.stream(f"{name} places"), shape, self.every) == 0, numbers, 0)
         else:
             numbers = field.below(2 * most + 1, part) - most if signed else field.below(most + 1, part)
         if not self.tensor.shape:
             numbers = np.where(numbers == 0, 1, numbers)  # a scalar that is 0 hides all else
-        return np.asarray(numbers * float(self.step_kept))
+        drawn: NDArray[Any] = numbers.astype(np.float64)
+        return drawn if self.step_kept == 1 else drawn * self.step_kept
 
     def _powers(self, seed: Seed, shape: tuple[int, ...], format_: Format) -> NDArray[Any]:
         name, part = self.tensor.name, Part.whole(shape)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zeroulp.sample.drawing import Drawing, Kind
 from zeroulp.sample.strategy import Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from zeroulp.problem import Tensor
 
 TERMS = (0.0, 64.0, 16.0, 8.0, 4.0, 2.0, 1.0, 1 / 4, 1 / 16)
 """Non-zeros in a row of a weight, from as many as there are (0) to fewer than one."""
+
+LARGEST_STEP = 1 << 12
+"""Odd numbers that operands are multiples of are no larger."""
 
 _NEVER = 1 << 30
 
@@ -29,12 +32,23 @@ class Setting:
         every: Of so many elements of an input one is not zero.
         magnitude: Largest modulus of inputs and biases.
         step: Odd number that inputs and biases are multiples of.
+        operand: Of a recipe that is wide: the one operand that has this magnitude, others having 1; empty: none.
     """
 
     terms: int = 0
     every: int = 1
     magnitude: int = 1
     step: int = 1
+    operand: str = ""
+
+    def __post_init__(self) -> None:
+        limits = {"terms": len(TERMS) - 1, "every": 1 << 30, "magnitude": 1 << 30, "step": LARGEST_STEP}
+        for name, most in limits.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not (name != "terms") <= value <= most:
+                raise ValueError(f"{name}={value!r} is no setting of a recipe")
+        if not self.step % 2 or not isinstance(self.operand, str):
+            raise ValueError(f"step={self.step!r} and operand={self.operand!r} are no settings of a recipe")
 
 
 @dataclass(frozen=True)
@@ -43,7 +57,7 @@ class Recipe:
     How operands of each role are drawn.
 
     Args:
-        name: For reports.
+        name: For reports: letters and underscores.
         purpose: What it shows that others do not.
         inputs: Kind of inputs, scalars and biases.
         weights: Kind of weights whose rows are longer than 1.
@@ -51,6 +65,7 @@ class Recipe:
         unique: Whether indices occur once.
         lone: Whether biases are left out, so that a sum may be a single product.
         fills: Whether magnitudes are raised until the bits of sums are used.
+        wide: Whether that is done to one operand at a time.
     """
 
     name: str
@@ -61,20 +76,24 @@ class Recipe:
     unique: bool = False
     lone: bool = False
     fills: bool = True
+    wide: bool = False
 
-    def strategy(self, operands: Sequence[Tensor], setting: Setting) -> Strategy:
-        """The strategy of one setting."""
-        return Strategy(self.name, self.purpose, tuple(self._drawing(tensor, setting) for tensor in operands))
+    def strategy(self, operands: Sequence[Tensor], setting: Setting, trial: int = 0) -> Strategy:
+        """The strategy of one setting; *trial*: the one that is tracked."""
+        drawings = tuple(self._drawing(tensor, setting) for tensor in operands)
+        return Strategy(self.name, self.purpose, drawings, trial=trial, settings=dict(vars(setting)))
 
     def _drawing(self, tensor: Tensor, setting: Setting) -> Drawing:
         if tensor.role in {"index", "mask"}:
             return Drawing(tensor, unique=self.unique)
+        alone = setting.operand == tensor.name
         if row_length(tensor) > 1:
-            return Drawing(tensor, self.weights, every=_sparsity(tensor, setting.terms))
+            magnitude = setting.magnitude if alone else 1
+            return Drawing(tensor, self.weights, magnitude, every=_sparsity(tensor, setting.terms))
         every = setting.every if tensor.shape else 1
         if tensor.role == "weight" and self.lone:
             return Drawing(tensor, every=_NEVER)
-        magnitude = setting.magnitude
+        magnitude = setting.magnitude if alone or not self.wide else 1
         if self.inputs is Kind.DISTINCT:
             return Drawing(tensor, self.inputs, magnitude if magnitude > 1 else 0, step=setting.step)
         return Drawing(tensor, self.inputs, magnitude, every, setting.step)
@@ -82,11 +101,11 @@ class Recipe:
     def multiples(self, step: int) -> Recipe:
         """The same, of multiples of an odd number."""
         purpose = "quotients of averages are exact"
-        return replace(self, name=f"{self.name}, multiples", purpose=purpose, setting=replace(self.setting, step=step))
+        return replace(self, name=f"{self.name}_multiples", purpose=purpose, setting=replace(self.setting, step=step))
 
     def apart(self) -> Recipe:
         """The same with indices that occur once."""
-        return replace(self, name=f"{self.name}, no index twice", unique=True)
+        return replace(self, name=f"{self.name}_apart", unique=True)
 
 
 def row_length(tensor: Tensor) -> int:
@@ -100,6 +119,11 @@ def row_length(tensor: Tensor) -> int:
     return max(1, min(tensor.size // max(1, tensor.shape[0]), tensor.size // max(1, tensor.shape[-1])))
 
 
+def weighted(operands: Sequence[Tensor]) -> bool:
+    """Whether there are weights whose rows are summed over."""
+    return any(row_length(tensor) > 1 for tensor in operands)
+
+
 def _sparsity(tensor: Tensor, terms: int) -> int:
     wanted = TERMS[terms]
     return 1 if not wanted else max(1, round(row_length(tensor) / wanted))
@@ -107,11 +131,16 @@ def _sparsity(tensor: Tensor, terms: int) -> int:
 
 _LONE = TERMS.index(1.0)
 
+WIDE = Recipe(
+    "wide", "no term is zero, all bits of one operand", Kind.NONZERO, Kind.NONZERO, fills=False, wide=True
+)
+WIDE_NONNEGATIVE = replace(WIDE, name="wide_nonnegative", inputs=Kind.NONNEGATIVE, weights=Kind.NONNEGATIVE)
 SIGNED = Recipe("signed", "dense sums of both signs")
+TERNARY = replace(SIGNED, name="ternary", purpose="zeros and equal numbers, where numbers are compared", fills=False)
 NONNEGATIVE = Recipe("nonnegative", "nothing is cut off by relu and its like", Kind.NONNEGATIVE, Kind.NONNEGATIVE)
 SPARSE = Recipe("sparse", "few terms: deep programs stay within the bits", setting=Setting(TERMS.index(4.0)))
 SPARSE_NONNEGATIVE = replace(
-    NONNEGATIVE, name="sparse nonnegative", purpose="few terms, none cut off", setting=Setting(TERMS.index(4.0))
+    NONNEGATIVE, name="sparse_nonnegative", purpose="few terms, none cut off", setting=Setting(TERMS.index(4.0))
 )
 SINGLE = Recipe(
     "single",
@@ -123,7 +152,7 @@ SINGLE = Recipe(
 )
 SINGLE_NONNEGATIVE = replace(
     NONNEGATIVE,
-    name="single nonnegative",
+    name="single_nonnegative",
     purpose="one product behind each element, none cut off",
     setting=Setting(_LONE),
     lone=True,
@@ -131,3 +160,28 @@ SINGLE_NONNEGATIVE = replace(
 )
 DISTINCT = Recipe("distinct", "no ties where places are chosen", Kind.DISTINCT, setting=Setting(_LONE), fills=False)
 POWERS = Recipe("powers", "products of many factors cost no bits", Kind.POWERS, setting=Setting(_LONE), fills=False)
+
+_DENSE = (WIDE, WIDE_NONNEGATIVE, SIGNED, TERNARY, NONNEGATIVE, DISTINCT, POWERS)
+_FEW = (SPARSE, SPARSE_NONNEGATIVE, SINGLE, SINGLE_NONNEGATIVE)
+_VARIANTS = [v for one in (*_DENSE, *_FEW) for v in (one, one.apart(), one.multiples(1), one.multiples(1).apart())]
+BY_NAME = {recipe.name: recipe for recipe in _VARIANTS}
+"""All recipes, as strategies are called."""
+
+
+def strategy_of(name: str, settings: Mapping[str, Any], operands: Sequence[Tensor]) -> Strategy:
+    """
+    The strategy that was called this.
+
+    Args:
+        name: `Strategy.name`.
+        settings: `Strategy.settings`.
+        operands: What the kernel takes, in order.
+
+    Raises:
+        ValueError: If there is none such for these operands; TypeError: if that are no settings.
+    """
+    recipe, setting = BY_NAME.get(name), Setting(**settings)
+    names = [tensor.name for tensor in operands if tensor.number_format is not None]
+    if recipe is None or setting.operand not in ("", *names) or (setting.operand and not recipe.wide):
+        raise ValueError(f"no operands are drawn by {name}, {dict(settings)}")
+    return recipe.strategy(operands, setting)

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.errors import ProgramError
 from zeroulp.sample import recipe as recipes
-from zeroulp.sample.coverage import Coverage, Shown, coverage_of
+from zeroulp.sample.coverage import LEAST_LIVE, Coverage, Shown, coverage_of
 from zeroulp.sample.drawing import Kind
-from zeroulp.sample.recipe import TERMS, Recipe, Setting, row_length
+from zeroulp.sample.recipe import BY_NAME, LARGEST_STEP, Recipe, Setting, row_length, weighted
 from zeroulp.sample.tensors import as_tensors
+from zeroulp.sample.terms import terms_of
+from zeroulp.sample.tuning import Tuning, Units, widened
 from zeroulp.track import changes, track
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from zeroulp.problem import Tensor
     from zeroulp.sample.strategy import Strategy
+    from zeroulp.track import Tracked
 
 TRIES = 6
 """Settings of one recipe that are tracked."""
@@ -27,20 +30,43 @@ TRIES = 6
 HOPELESS = 4
 """Runs without an exact element after which an operator without a rule is taken to be what stands in the way."""
 
-_NO_RULE = "not in the table"
-_QUOTIENT = "the quotient"
 DEEP = 6
 """Weights with rows longer than 1 from which on a program is tried with few terms first."""
 
+STRAIGHT = 3
+"""Operands up to which a program that only adds and multiplies is drawn for without a tracked run of units."""
+
+WIDENED = 6
+"""Operands that are wide, each in a strategy of its own."""
+
+_NO_RULE = "not in the table"
 _ENOUGH = 0.999
 _LIVELY = 0.25
 _NEARLY = 0.1
-_AHEAD = 4.0
-_LARGEST_STEP = 1 << 12
-_RAREST = 1 << 20
 _TIES = {"argmax", "argmin", "sort", "topk", "kthvalue", "median", "max", "min", "cummax", "cummin", "mode"}
+_CUTS = {"relu", "clamp", "clamp_min", "clamp_max", "hardtanh", "where", "threshold", "maximum", "minimum", "sign"}
+_COMPARED = _CUTS | {"gt", "ge", "lt", "le", "eq", "ne"}
 _PRODUCTS = {"cumprod", "prod", "pow"}
-_CUTS = {"relu", "clamp", "clamp_min", "clamp_max", "hardtanh", "where", "maximum", "minimum", "threshold"}
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """
+    A strategy, and the tracked run on one trial of it.
+
+    Args:
+        strategy: With its coverage.
+        tracked: The run.
+    """
+
+    strategy: Strategy
+    tracked: Tracked
+
+    @property
+    def coverage(self) -> Coverage:
+        """What the run saw."""
+        assert self.strategy.coverage is not None, "it was run"
+        return self.strategy.coverage
 
 
 def draws(
@@ -60,8 +86,8 @@ def draws(
 
     The program is tracked on drawn operands to learn how many bits its sums use and where exactness ends. From that
     follow which recipes are worth trying (integers of both signs, none negative, few non-zeros, all different, powers
-    of two, multiples of the numbers it divides by), how many non-zeros a row of a weight has, and how large inputs
-    are: as many bits of the contract's sums are used as there are, and no more.
+    of two, multiples of the numbers it divides by), how many non-zeros a row of a weight has, and how large numbers
+    are: as many bits of the contract's sums are used as there are, and no more, by one operand after the other.
 
     Args:
         reference: A function of PyTorch tensors, called with the operands in order.
@@ -70,7 +96,7 @@ def draws(
         accumulate: Format that sums are kept in at least.
         accumulator_bits: Bits that they keep, where that is fewer.
         refactored: Whether kernels may merge operations.
-        seed: Of the trial that is tracked: number 0 of that seed.
+        seed: Of the trials that are tracked.
         limit: How many strategies at most.
         seconds: After so many no other setting is tracked; at least one is.
 
@@ -83,26 +109,69 @@ def draws(
     Examples:
         >>> from zeroulp.problem import Tensor
         >>> first = draws(lambda a, b: a @ b, [Tensor("a", (8, 16)), Tensor("b", (16, 8))])[0]
-        >>> first.name, first.coverage.share, first.coverage.live > 0.9
-        ('signed', 1.0, True)
+        >>> first.name, first.settings["operand"], first.coverage.share, first.coverage.live > 0.9
+        ('wide', 'a', 1.0, True)
     """
-    contract = {"storage": storage, "accumulate": accumulate, "accumulator_bits": accumulator_bits}
-    search = _Search(reference, operands, {**contract, "refactored": refactored}, seed, time.monotonic() + seconds)
-    found: list[Strategy] = []
+    contract = {
+        "storage": storage,
+        "accumulate": accumulate,
+        "accumulator_bits": accumulator_bits,
+        "refactored": refactored,
+    }
+    runs = explore(reference, operands, contract, seed=seed, limit=limit, seconds=seconds)
+    return [run.strategy for run in runs]
+
+
+def explore(
+    reference: Callable[..., Any],
+    operands: Sequence[Tensor],
+    contract: dict[str, Any],
+    *,
+    seed: int = 0,
+    first: int = 0,
+    limit: int = 6,
+    seconds: float = math.inf,
+    rounded: bool = False,
+    steady: bool = False,
+) -> list[Run]:
+    """
+    `draws`, with the tracked runs.
+
+    Args:
+        reference: As of `draws`; likewise *operands*, *seed*, *limit* and *seconds*.
+        operands: What it takes.
+        contract: Keywords for `zeroulp.track.track`.
+        seed: Of the trials that are tracked.
+        first: The number of the first of these trials.
+        limit: How many strategies at most.
+        seconds: After so many no other setting is tracked; at least one is.
+        rounded: Whether exact values that are rounded once count as algebraic ones do.
+        steady: As of `zeroulp.track.track`.
+
+    Raises:
+        ProgramError: As `draws` does.
+    """
+    deadline = time.monotonic() + seconds
+    search = _Search(reference, operands, contract, seed=seed, deadline=deadline, first=first, rounded=rounded)
+    search.steady = steady
+    if found := search.straight():
+        return search.chosen(found, limit)
     tried: list[Recipe] = []
     for recipe in search.recipes():
         if recipe in tried:
             continue
         tried.append(recipe)
-        strategy = search.tuned(recipe)
-        if strategy is not None:
-            found.append(strategy)
+        run = search.tuned(recipe)
+        if run is not None:
+            found.append(run)
         if search.late or search.hopeless:
             break
     if not found:
         assert search.failure is not None
         raise search.failure
-    return _chosen(found, limit)
+    if not search.late and not search.hopeless:
+        found = search.widened(found)
+    return search.chosen(found, limit)
 
 
 class _Search:
@@ -113,15 +182,22 @@ class _Search:
         reference: Callable[..., Any],
         operands: Sequence[Tensor],
         contract: dict[str, Any],
+        *,
         seed: int,
         deadline: float,
+        first: int,
+        rounded: bool,
     ) -> None:
         self.reference = reference
         self.operands = operands
         self.contract = contract
         self.seed = seed
         self.deadline = deadline
+        self.rounded = rounded
+        self.following = first
         self.failure: ProgramError | None = None
+        self.steady = False
+        self.failures = 0
         self.seen: list[Coverage] = []
 
     @property
@@ -129,24 +205,53 @@ class _Search:
         """Whether the time is over."""
         return time.monotonic() > self.deadline
 
-    def recipes(self) -> Any:
+    def straight(self) -> list[Run]:
+        """
+        One operand after the other wide, no units having been tracked, where a program only adds and multiplies.
+
+        Empty, unless every element is then algebraic, many are live, and all operations see data.
+        """
+        numbers = [tensor for tensor in self.operands if tensor.number_format is not None]
+        if len(numbers) > STRAIGHT or any(tensor.role == "index" for tensor in self.operands):
+            return []
+        units = terms_of(self.reference, self.operands, self.contract, self.seed, self.following)
+        if units is None:
+            return []
+        found: list[Run] = []
+        for tensor in numbers:
+            setting = next(widened(recipes.WIDE.setting, tensor, units), None)
+            run = None if setting is None or self.late else self.run(recipes.WIDE, setting)
+            if run is None or tensor.name in run.tracked.unread or not self._is_plain(run.coverage):
+                self.seen = []
+                return []
+            found.append(run)
+        return found
+
+    def _is_plain(self, coverage: Coverage) -> bool:
+        plain = not self.met(_COMPARED | _TIES | _PRODUCTS) and not any(each.trivial for each in coverage.operations)
+        return plain and bool(coverage.operations) and coverage.share == 1 and coverage.live >= _LIVELY
+
+    def recipes(self) -> Iterator[Recipe]:
         """Recipes worth trying, cheapest first; what runs so far have met decides about later ones."""
         indexed = any(tensor.role == "index" for tensor in self.operands)
         if sum(row_length(tensor) > 1 for tensor in self.operands) >= DEEP:
             yield recipes.SPARSE
             yield recipes.SPARSE_NONNEGATIVE
-        yield recipes.SIGNED
-        if indexed:
-            yield recipes.SIGNED.apart()
+        both = recipes.WIDE, recipes.SIGNED
+        for recipe in both:
+            if not self.done:
+                yield recipe
+                if indexed:
+                    yield recipe.apart()
+        if self.met(_COMPARED):
+            yield recipes.TERNARY
         if self.met(_TIES):
             yield recipes.DISTINCT
         if self.met(_PRODUCTS):
             yield recipes.POWERS
-        if self.met(_CUTS) or not self.done:
-            yield recipes.NONNEGATIVE
-        yield recipes.SPARSE
-        if self.met(_CUTS) or not self.done:
-            yield recipes.SPARSE_NONNEGATIVE
+        for recipe in (recipes.NONNEGATIVE, recipes.SPARSE, recipes.SPARSE_NONNEGATIVE):
+            if not self.done:
+                yield recipe
         if (step := self.step) > 1 and not self.done:
             for recipe in (recipes.NONNEGATIVE, recipes.SPARSE_NONNEGATIVE, recipes.SPARSE, recipes.SIGNED):
                 if not self.done:
@@ -155,14 +260,20 @@ class _Search:
             if not self.done:
                 yield recipe
 
+    def worth(self, coverage: Coverage) -> float:
+        """Share of all elements whose bits say something."""
+        return coverage.determined if self.rounded and coverage.live >= LEAST_LIVE else coverage.telling
+
     @property
     def done(self) -> bool:
         """Whether a run had every element exact, and a good part of them live."""
-        return any(coverage.telling >= _ENOUGH and coverage.live >= _LIVELY for coverage in self.seen)
+        return any(self.worth(coverage) >= _ENOUGH and coverage.live >= _LIVELY for coverage in self.seen)
 
     @property
     def hopeless(self) -> bool:
         """Whether nothing was exact in any of several runs, for an operator that there is no rule for."""
+        if self.failures >= HOPELESS and not self.seen:
+            return True
         ended = [coverage.ended for coverage in self.seen if coverage.share == 0 and coverage.ended is not None]
         return len(ended) == len(self.seen) >= HOPELESS and all(_NO_RULE in each.reason for each in ended)
 
@@ -181,152 +292,106 @@ class _Search:
         result = 1
         for divisor in sorted({each for coverage in self.seen for each in coverage.divisors}):
             odd = _odd_part(divisor)
-            if odd > 1 and result * odd <= _LARGEST_STEP:
+            if odd > 1 and result * odd <= LARGEST_STEP:
                 result *= odd
         return result
 
-    def run(self, strategy: Strategy) -> Coverage | None:
+    def run(self, recipe: Recipe, setting: Setting) -> Run | None:
         """Track one trial; None if the program cannot be tracked on it."""
+        strategy = recipe.strategy(self.operands, setting, self.following)
+        self.following += 2
         try:
-            drawn = [as_tensors(self.operands, strategy.values(self.seed, trial)) for trial in (0, 1)]
-            tracked = track(self.reference, drawn[0], **self.contract)
+            trials = strategy.trial, strategy.trial + 1
+            drawn = [as_tensors(self.operands, strategy.values(self.seed, trial)) for trial in trials]
+            tracked = track(self.reference, drawn[0], **self.contract, steady=self.steady or bool(self.seen))
             moving = {tensor.name for tensor in self.operands if tensor.role != "weight"}
             other = {name: value for name, value in drawn[1].items() if name in (moving or drawn[0])}
-            coverage = coverage_of(tracked, changes(tracked, other))
+            coverage = coverage_of(tracked, changes(tracked, other, quickly=True))
         except ProgramError as error:
             self.failure = error
+            self.failures += 1
             return None
         self.seen.append(coverage)
-        return coverage
+        return Run(replace(strategy, coverage=coverage), tracked)
 
-    def tuned(self, recipe: Recipe) -> Strategy | None:
+    def tuned(self, recipe: Recipe) -> Run | None:
         """The recipe in the best setting of those tried."""
-        best: Strategy | None = None
-        tuning = _Tuning(recipe, self.operands, self.contract)
+        best: Run | None = None
+        tuning = Tuning(recipe, self.operands, self.contract)
         setting = recipe.setting
         for _ in range(TRIES):
-            strategy = recipe.strategy(self.operands, setting)
-            coverage = self.run(strategy)
-            if coverage is None:
+            run = self.run(recipe, setting)
+            if run is None:
                 break
-            if best is None or _rank(coverage) > _rank(best.coverage):
-                best = replace(strategy, coverage=coverage)
-            following = tuning.next(setting, coverage)
+            if best is None or self._rank(run.coverage) > self._rank(best.coverage):
+                best = run
+            following = tuning.next(setting, run.coverage)
             if following is None or self.late:
                 break
             setting = following
         return best
 
+    def widened(self, found: list[Run]) -> list[Run]:
+        """The same, and before them sums of units whose spare bits one operand after the other is given."""
+        wide = [run for base in self._units(found) for run in self._wide(base)]
+        return [*wide, *found]
 
-class _Tuning:
-    """How the next setting follows from the last run."""
+    def _wide(self, base: Run) -> Iterator[Run]:
+        numbers = [tensor for tensor in self.operands if tensor.number_format is not None]
+        formats = [output.format for output in base.tracked.outputs if output.format is not None]
+        room = math.log2(min((format_.max_finite for format_ in formats), default=math.inf))
+        units = Units(base.coverage.bits, base.coverage.budget, room, weighted(self.operands))
+        for tensor in [tensor for tensor in numbers if tensor.name not in base.tracked.unread][:WIDENED]:
+            for setting in widened(Setting(**base.strategy.settings), tensor, units):
+                run = None if self.late else self.run(BY_NAME[base.strategy.name], setting)
+                if run is not None and self.worth(run.coverage) >= self.worth(base.coverage):
+                    yield run
+                    break
 
-    def __init__(self, recipe: Recipe, operands: Sequence[Tensor], contract: dict[str, Any]) -> None:
-        self.recipe = recipe
-        self.rows = [row_length(t) for t in operands if row_length(t) > 1]
-        self.precision = {"float32": 24, "float16": 11, "bfloat16": 8}.get(str(contract["storage"]), 24)
-        self.base: tuple[Setting, float] | None = None
+    def _units(self, found: list[Run]) -> list[Run]:
+        """Runs in which every number is 1, -1 or 0, about as exact as the best one: of these, or one of its kind."""
+        best = max(found, key=lambda run: self._telling(run.coverage))
+        least = self.worth(best.coverage) - _NEARLY
+        units = [run for run in found if BY_NAME[run.strategy.name].wide and self.worth(run.coverage) >= max(least, 0)]
+        recipe = BY_NAME[best.strategy.name]
+        kinds = {Kind.SIGNED: recipes.WIDE, Kind.NONNEGATIVE: recipes.WIDE_NONNEGATIVE}
+        if units or recipe.inputs not in kinds or recipe.lone or not self.worth(best.coverage):
+            return units
+        other = kinds[recipe.inputs].apart() if recipe.unique else kinds[recipe.inputs]
+        run = self.run(other, replace(Setting(**best.strategy.settings), magnitude=1))
+        return [run] if run is not None and self.worth(run.coverage) >= least else []
 
-    def next(self, setting: Setting, coverage: Coverage) -> Setting | None:
-        """Another setting, or None if there is nothing to gain."""
-        limit = min(self.precision, coverage.budget)
-        over = coverage.over
-        if coverage.ended is not None and coverage.share < 1:
-            over = max(over, coverage.bits - limit)
-        if self.base is not None:
-            return self._between(setting, coverage, over)
-        if over <= 0 and self._lone(setting, coverage):
-            rarer = 16 if self.recipe.inputs is Kind.POWERS else 4
-            return replace(setting, every=rarer * setting.every) if setting.every < _RAREST else None
-        if over > 0:
-            return self._thinner(setting, over, coverage)
-        slack = limit - coverage.bits
-        if slack >= 1 and coverage.share == 1 and self.recipe.fills:
-            self.base = setting, coverage.bits
-            return replace(setting, magnitude=setting.magnitude * 2 ** int(slack))
-        return None
-
-    def _lone(self, setting: Setting, coverage: Coverage) -> bool:
-        """Whether fewer elements other than 0 (or than 1) may be what is missing: in a quotient, or a long product."""
-        if coverage.share == 1 or coverage.ended is None or self.recipe.inputs is Kind.DISTINCT:
-            return False
-        return (setting.step > 1 and _QUOTIENT in coverage.ended.reason) or (
-            self.recipe.inputs is Kind.POWERS and not self.rows
+    def _rank(self, coverage: Coverage) -> tuple[float, ...]:
+        return (
+            round(self.worth(coverage), 3),
+            float(len(coverage.covered)),
+            coverage.share,
+            min(coverage.live, 0.5),
+            coverage.bits,
         )
 
-    def _between(self, setting: Setting, coverage: Coverage, over: float) -> Setting | None:
-        """A magnitude between that of the base, which left bits, and one that was too large."""
-        if coverage.share == 1:
-            return None
-        base, bits = self.base or (setting, 0.0)
-        raised = math.log2(setting.magnitude / base.magnitude)
-        limit = min(self.precision, coverage.budget)
-        reached = max(limit + over, limit + 1)
-        degree = max(1.0, (reached - bits) / raised) if raised else 1.0
-        shift = min(int((limit - bits) / degree), int(raised) - 1)
-        return replace(setting, magnitude=base.magnitude * 2**shift) if shift >= 1 else None
+    def _telling(self, coverage: Coverage) -> tuple[float, int]:
+        """How much is exact, then whether much of it is live, in steps of 10 %."""
+        return round(self.worth(coverage), 2), round(10 * coverage.live)
 
-    def _thinner(self, setting: Setting, over: float, coverage: Coverage) -> Setting | None:
-        """
-        Fewer terms, so that some bits are saved; first in the rows of weights, then in inputs.
-
-        Weights behind the place where bits ran out save nothing there, and need as much again.
-        """
-        if self.recipe.inputs is Kind.DISTINCT and setting.magnitude == 1:
-            return replace(setting, magnitude=64)
-        reached = coverage.ended.number if coverage.ended is not None else 1
-        needed = over * max(1.0, min(_AHEAD, len(coverage.operations) / max(1, reached)))
-        for terms in range(setting.terms + 1, len(TERMS)):
-            if self.rows and self._bits(setting.terms) - self._bits(terms) >= min(over, 1):
-                saved = self._bits(setting.terms) - self._bits(terms)
-                if saved >= needed or terms == len(TERMS) - 1 or TERMS[terms] <= 1:
-                    return replace(setting, terms=terms)
-        every = setting.every * 2 ** max(1, math.ceil(over))
-        return replace(setting, every=every) if every <= 1 << 24 and self.recipe.inputs is not Kind.DISTINCT else None
-
-    def _bits(self, terms: int) -> float:
-        """Bits that sums over rows of all weights cost."""
-        wanted = TERMS[terms]
-        return sum(math.log2(max(1.0, min(row * 2 / 3, wanted) if wanted else row * 2 / 3)) for row in self.rows)
+    def chosen(self, found: Sequence[Run], limit: int) -> list[Run]:
+        """The best first, then those that show an operation that none before did, then others that are as exact."""
+        best = max(found, key=lambda run: self._telling(run.coverage))
+        chosen = [best]
+        for new_alone in (True, False):
+            for each in found:
+                if any(each is one for one in chosen) or len(chosen) == limit:
+                    continue
+                shown = Shown(tuple(run.strategy for run in chosen))
+                as_exact = 0 < self.worth(each.coverage) >= self.worth(best.coverage) - _NEARLY
+                if shown.lacks(each.coverage) if new_alone else as_exact:
+                    chosen.append(each)
+        return chosen
 
 
 def _odd_part(number: float) -> int:
     """Of a whole number; 1 of any other."""
-    if number < 1 or number != int(number) or number > _LARGEST_STEP**2:
+    if number < 1 or number != int(number) or number > LARGEST_STEP**2:
         return 1
     whole = int(number)
     return whole // (whole & -whole)
-
-
-def _rank(coverage: Coverage | None) -> tuple[float, ...]:
-    if coverage is None:
-        return (-1.0,)
-    return (
-        round(coverage.telling, 3),
-        float(len(coverage.covered)),
-        coverage.share,
-        min(coverage.live, 0.5),
-        coverage.bits,
-    )
-
-
-def _telling(strategy: Strategy) -> tuple[float, int]:
-    """How much is exact, then whether much of it is live, in steps of 10 %."""
-    coverage = strategy.coverage
-    return (0.0, 0) if coverage is None else (round(coverage.telling, 2), round(10 * coverage.live))
-
-
-def _chosen(found: Sequence[Strategy], limit: int) -> list[Strategy]:
-    """The best first, then those that show an operation that none before did, then others that are as exact."""
-    best = max(found, key=_telling)
-    chosen, shown = [best], Shown((best,))
-    for new_alone in (True, False):
-        for each in found:
-            coverage = each.coverage
-            if any(each is one for one in chosen) or coverage is None or best.coverage is None or len(chosen) == limit:
-                continue
-            as_exact = 0 < coverage.telling >= best.coverage.telling - _NEARLY
-            if shown.lacks(coverage) if new_alone else as_exact:
-                chosen.append(each)
-                shown = Shown(tuple(chosen))
-    return chosen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.draw import Seed
@@ -24,12 +24,16 @@ class Strategy:
         purpose: What it shows that others do not.
         drawings: One for each operand, in the order of the reference's arguments.
         coverage: What a tracked run on one trial of it saw; None: it was not run.
+        trial: The number of that trial.
+        settings: The numbers that size it, as `zeroulp.sample.strategy_of` takes them.
     """
 
     name: str
     purpose: str
     drawings: tuple[Drawing, ...]
     coverage: Coverage | None = None
+    trial: int = 0
+    settings: dict[str, Any] = field(default_factory=dict)
 
     def values(self, seed: int, trial: int) -> dict[str, NDArray[Any]]:
         """

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from zeroulp.track.live import Liveness, OperandLiveness, changes, liveness, vanishing
     from zeroulp.track.program import Program
     from zeroulp.track.rules import Rule, decomposed, multilinear, pointwise, register, structural
-    from zeroulp.track.target_run import OutputCheck, SelfCheck, self_check
-    from zeroulp.track.tracked import Output, Tracked, track, track_program
+    from zeroulp.track.target_run import OutputCheck, SelfCheck, native, self_check
+    from zeroulp.track.tracked import Output, Tracked, refuse_random, track, track_program
 
 _WHERE = {
     "live": ("Liveness", "OperandLiveness", "changes", "liveness", "vanishing"),
     "program": ("Program",),
     "rules": ("Rule", "decomposed", "multilinear", "pointwise", "register", "structural"),
-    "target_run": ("OutputCheck", "SelfCheck", "self_check"),
-    "tracked": ("Output", "Tracked", "track", "track_program"),
+    "target_run": ("OutputCheck", "SelfCheck", "native", "self_check"),
+    "tracked": ("Output", "Tracked", "refuse_random", "track", "track_program"),
 }
 
 __all__ = [
@@ -44,7 +44,9 @@ __all__ = [
     "decomposed",
     "liveness",
     "multilinear",
+    "native",
     "pointwise",
+    "refuse_random",
     "register",
     "self_check",
     "structural",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from zeroulp.formats import format_named
 from zeroulp.track.arithmetic import STORAGES
 from zeroulp.track.backend import torch
@@ -49,13 +51,22 @@ def quantum_exponent(values: Any) -> int:
         return int(low_exponents(values).min()) if values.numel() else NEUTRAL
     flat = values.reshape(-1)
     found = int(low_exponents(flat[:: -(-flat.numel() // _SAMPLE)]).min())
-    blocks = flat.split(_BLOCK)
-    if -_FAR < found < _FAR:
-        scratch = torch.empty(_BLOCK, dtype=flat.dtype, device=flat.device)
-        scaled = (torch.mul(block, 2.0**-found, out=scratch[: len(block)]) for block in blocks)
-        if not any(bool(block.frac_().any()) for block in scaled):
-            return found  # that of a sample divides all
-    return min(int(low_exponents(block).min()) for block in blocks)
+    if -_FAR < found < _FAR and _divides_all(2.0**found, flat):
+        return found
+    return min(int(low_exponents(block).min()) for block in flat.split(_BLOCK))
+
+
+def _divides_all(quantum: float, flat: Any) -> bool:
+    """Whether all finite elements are multiples of a quantum; infinities are, NaN is none."""
+    numbers = flat.cpu().numpy()
+    scaled, whole = np.empty(_BLOCK), np.empty(_BLOCK)
+    for start in range(0, len(numbers), _BLOCK):
+        block = numbers[start : start + _BLOCK]
+        np.multiply(block, 1 / quantum, out=scaled[: len(block)])
+        np.rint(scaled[: len(block)], out=whole[: len(block)])
+        if not np.array_equal(scaled[: len(block)], whole[: len(block)]):
+            return False
+    return True
 
 
 def odd_parts(values: Any) -> Any:

@@ -10,6 +10,7 @@ from zeroulp.errors import ProgramError
 from zeroulp.track.backend import torch
 from zeroulp.track.dyadic import power
 from zeroulp.track.grades import Grade, Operation
+from zeroulp.track.target_run import native
 from zeroulp.track.tracked import track_program
 
 if TYPE_CHECKING:
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
 LEAST_SHARE = 0.01
 """Share of the exact elements that have to change with the operands, for a program to be live."""
 
+LIVELY = 0.25
+"""Share of the exact elements that change, from which on nobody looks any closer."""
+
+_FEW = 64  # elements that mostly tell
 _NOISE = -30  # log2 of what float64 may add to an element beside its bound, far above its rounding
+_NATIVE_NOISE = -12  # the least that is taken for it in the contract's formats
 
 
 @dataclass(frozen=True)
@@ -79,13 +85,14 @@ class Liveness:
         return f"{changed} when the operands do{where}"
 
 
-def liveness(tracked: Tracked, redrawn: Mapping[str, Sequence[Any]]) -> Liveness:
+def liveness(tracked: Tracked, redrawn: Mapping[str, Sequence[Any]], *, quickly: bool = False) -> Liveness:
     """
     Redraw each operand alone, and see which elements change.
 
     Args:
         tracked: A program that was tracked.
         redrawn: For each operand that is to be looked at, a few other drawings of it, of the same shape and type.
+        quickly: Look no further at an operand with which many elements change in the contract's own formats.
 
     Returns:
         Shares of the exact elements (of grades other than NOT_EXACT) that change.
@@ -99,7 +106,10 @@ def liveness(tracked: Tracked, redrawn: Mapping[str, Sequence[Any]]) -> Liveness
     for name, drawings in redrawn.items():
         changed = [torch.zeros_like(mask) for mask in masks]
         for drawing in drawings:
-            changed = [total | part for total, part in zip(changed, changes(tracked, {name: drawing}), strict=True)]
+            parts = changes(tracked, {name: drawing}, quickly=quickly)
+            changed = [total | part for total, part in zip(changed, parts, strict=True)]
+            if quickly and _share(changed, masks) >= LIVELY:
+                break
         if _share(changed, masks):
             changed = [mask & part for mask, part in zip(changed, _shown(tracked, name), strict=True)]
         share = _share(changed, masks)
@@ -110,17 +120,18 @@ def liveness(tracked: Tracked, redrawn: Mapping[str, Sequence[Any]]) -> Liveness
     cuts = [row.cut for row in rows if row.cut is not None]
     constant = [i for i, output in enumerate(tracked.outputs) if _constant(output, masks[i])]
     last = max(cuts, key=lambda operation: operation.number, default=None)
-    exact = sum(int(mask.sum()) for mask in masks)
+    exact = sum(int(mask.count_nonzero()) for mask in masks)
     return Liveness(share, exact, tuple(rows), tuple(constant), None if share else last)
 
 
-def changes(tracked: Tracked, operands: Mapping[str, Any]) -> list[Any]:
+def changes(tracked: Tracked, operands: Mapping[str, Any], *, quickly: bool = False) -> list[Any]:
     """
     Which exact elements are different when the program runs on other operands.
 
     Args:
         tracked: A program that was tracked.
         operands: Other drawings of some of its operands, of the same shapes and types.
+        quickly: Run it in the contract's own formats, if many elements change by more than these may be off.
 
     Returns:
         For each output a mask: of a grade other than NOT_EXACT, and changed.
@@ -130,10 +141,17 @@ def changes(tracked: Tracked, operands: Mapping[str, Any]) -> list[Any]:
     """
     program = tracked.program
     other = {name: _alike(name, program.operands, drawing) for name, drawing in operands.items()}
-    before, after = [output.values for output in tracked.outputs], program.plain({**program.operands, **other})
+    before = [output.values for output in tracked.outputs]
+    masks = [output.grade < int(Grade.NOT_EXACT) for output in tracked.outputs]
+    if quickly and (after := native(program, operands={**program.operands, **other})) is not None:
+        _same_shapes(", ".join(operands), before, after)
+        pairs = zip(tracked.outputs, after, masks, strict=True)
+        found = [_differ_natively(tracked, output, values) & mask for output, values, mask in pairs]
+        if _share(found, masks) >= LIVELY:
+            return found
+    after = program.plain({**program.operands, **other})
     _same_shapes(", ".join(operands), before, after)
-    pairs = zip(tracked.outputs, after, strict=True)
-    return [_differ(output, values) & (output.grade < int(Grade.NOT_EXACT)) for output, values in pairs]
+    return [_differ(o, values) & mask for o, values, mask in zip(tracked.outputs, after, masks, strict=True)]
 
 
 def _shown(tracked: Tracked, name: str) -> list[Any]:
@@ -172,14 +190,22 @@ def _differ(output: Output, after: Any) -> Any:
     return ~((before - after).abs() <= near) & (before != after) & ~both_nan
 
 
+def _differ_natively(tracked: Tracked, output: Output, after: Any) -> Any:
+    if output.format is None:
+        return output.values != after
+    bits = min(output.format.precision, tracked.program.arithmetic.sum_bits(output.format))
+    return (output.values - after).abs_().mul_(power(min(bits - 2, -_NATIVE_NOISE))) > output.bound
+
+
 def _share(changed: Sequence[Any], masks: Sequence[Any]) -> float:
-    count = sum(int(mask.sum()) for mask in masks)
-    return sum(int(mask.sum()) for mask in changed) / count if count else 0.0
+    count = sum(int(mask.count_nonzero()) for mask in masks)
+    return sum(int(mask.count_nonzero()) for mask in changed) / count if count else 0.0
 
 
 def _constant(output: Output, mask: Any) -> bool:
-    values = output.values[mask]
-    return values.numel() > 1 and bool((values == values[0]).all())
+    values = output.values.reshape(-1) if bool(mask.all()) else output.values[mask]
+    few = values[:_FEW]
+    return values.numel() > 1 and bool((few == values[0]).all()) and bool((values == values[0]).all())
 
 
 def vanishing(tracked: Tracked, name: str, drawings: Sequence[Any]) -> Operation | None:

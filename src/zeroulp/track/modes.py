@@ -9,6 +9,7 @@ stops values from leaving PyTorch unseen.
 from __future__ import annotations
 
 import contextlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.errors import ProgramError
@@ -45,13 +46,23 @@ class Float64Mode(DispatchMode):  # type: ignore[misc]
         self.ledger = Ledger(storage)
         self.prefix = ""
         self._widened: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+        compiler = sys.modules.get("torch._dynamo")
+        self._seen = self._see if compiler is None else compiler.disable(self._see)
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """PyTorch would import its compiler to keep it off this, for a second; where that is there, it is kept off."""
+        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         del types
+        return self._seen(func, args, kwargs or {})
+
+    def _see(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         with torch._C.DisableTorchFunction():  # noqa: SLF001
-            call = Call(func, args, kwargs or {}, self.ledger, self.prefix)
+            call = Call(func, args, kwargs, self.ledger, self.prefix)
             self._refuse(call)
             call.widen(self.widened)
             return self.handle(call)

@@ -81,12 +81,13 @@ class Program:
         The tensors that the reference returns, run under a mode.
 
         Raises:
-            ProgramError: If it fails, or returns no tensor.
+            ProgramError: If it fails, changes an operand, or returns no tensor.
         """
         for name, tensor in operands.items():
             if tensor.dtype == torch.float64:
                 mode.ledger.name_format(tensor, self.format(name))
         reference = self.reference if self._double is None else self._double
+        versions = [tensor._version for tensor in operands.values()]  # noqa: SLF001
         try:
             with running(mode, gradients=bool(self.gradients)):
                 returned = reference(*operands.values())
@@ -99,6 +100,13 @@ class Program:
             if type(mode) is not Float64Mode:
                 raise  # it ran before, untracked
             raise _failure(error) from error
+        for (name, tensor), version in zip(operands.items(), versions, strict=True):
+            if tensor._version != version:  # noqa: SLF001
+                raise ProgramError(
+                    f"the reference changes its operand {name!r} in place",
+                    why="a kernel gets that operand too, and is to leave it as it is",
+                    do="clone it first",
+                )
         tensors = [leaf.detach() for leaf in pytree.tree_leaves(returned) if isinstance(leaf, torch.Tensor)]
         if not tensors:
             raise ProgramError(
@@ -115,25 +123,16 @@ class Program:
             operands: In place of its own, of the same names and types.
 
         Raises:
-            ProgramError: If it fails, is random by PyTorch's generator, returns no tensor or changes an operand.
+            ProgramError: As `run` does, or if it is random by PyTorch's generator.
         """
         return self.plainly(self.fresh(operands))
 
     def plainly(self, given: dict[str, Any]) -> list[Any]:
         """`plain` on copies that `fresh` made; they may be used again afterwards."""
-        versions = [tensor._version for tensor in given.values()]  # noqa: SLF001
         try:
-            result = self.run(Float64Mode(self.arithmetic.storage), given)
+            return self.run(Float64Mode(self.arithmetic.storage), given)
         except _AgainError:
             return self.plainly(given)
-        for (name, tensor), version in zip(given.items(), versions, strict=True):
-            if tensor._version != version:  # noqa: SLF001
-                raise ProgramError(
-                    f"the reference changes its operand {name!r} in place",
-                    why="a kernel gets that operand too, and is to leave it as it is",
-                    do="clone it first",
-                )
-        return result
 
 
 class _AgainError(Exception):

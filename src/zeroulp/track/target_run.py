@@ -13,11 +13,14 @@ from zeroulp.track.grades import Ending, Grade
 from zeroulp.track.modes import array_namespace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from zeroulp.formats import Format
     from zeroulp.track.program import Program
     from zeroulp.track.tracked import Output, Tracked
+
+
+_UNSUPPORTED = (RuntimeError, NotImplementedError, TypeError, AssertionError)  # the last of a build without CUDA
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def self_check(tracked: Tracked, *, device: str = "cpu") -> SelfCheck:
     """
     try:
         returned = _run(tracked.program, device)
-    except (RuntimeError, NotImplementedError, TypeError, AssertionError) as error:  # the last of a build without CUDA
+    except _UNSUPPORTED as error:
         first = str(error).strip().partition("\n")[0]
         return SelfCheck((), device, f"{type(error).__name__}: {first}")
     if len(returned) != len(tracked.outputs):
@@ -102,7 +105,27 @@ def self_check(tracked: Tracked, *, device: str = "cpu") -> SelfCheck:
     return SelfCheck(tuple(checks), device)
 
 
+def native(program: Program, device: str = "cpu", operands: Mapping[str, Any] | None = None) -> list[Any] | None:
+    """
+    What the reference itself returns in the contract's formats.
+
+    Args:
+        program: With its reference.
+        device: Where to run it.
+        operands: In place of the program's own, of the same names and types.
+
+    Returns:
+        Tensors on that device; None if PyTorch cannot run it there in these formats.
+    """
+    try:
+        return _run(program if operands is None else replace(program, operands=dict(operands)), device)
+    except _UNSUPPORTED:
+        return None
+
+
 def _compare(output: Output, found: Any) -> OutputCheck:
+    if found.dtype == output.values.dtype and torch.equal(found, output.values):
+        return OutputCheck(0, 0, torch.zeros_like(output.grade, dtype=torch.bool), None)
     grade, values = output.grade.cpu(), output.values.cpu()
     same = values == found
     if values.is_floating_point():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from zeroulp.errors import ProgramError
+from zeroulp.errors import ProgramError, ZeroulpError
 from zeroulp.track.arithmetic import arithmetic_of
 from zeroulp.track.backend import torch
 from zeroulp.track.dyadic import NEUTRAL
@@ -49,7 +49,7 @@ class Output:
         """Share of the elements of this grade; 1 for ALGEBRAIC where there are no elements."""
         if not self.grade.numel():
             return float(grade is Grade.ALGEBRAIC)
-        return int((self.grade == int(grade)).sum()) / int(self.grade.numel())
+        return int((self.grade == int(grade)).count_nonzero()) / int(self.grade.numel())
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Tracked:
     def share(self, grade: Grade = Grade.ALGEBRAIC) -> float:
         """Share of all elements returned that are of this grade."""
         count = sum(output.grade.numel() for output in self.outputs)
-        matching = sum(int((output.grade == int(grade)).sum()) for output in self.outputs)
+        matching = sum(int((output.grade == int(grade)).count_nonzero()) for output in self.outputs)
         return matching / count if count else float(grade is Grade.ALGEBRAIC)
 
 
@@ -104,6 +104,7 @@ def track(
     accumulate: str = "float32",
     accumulator_bits: int | None = None,
     refactored: bool = True,
+    steady: bool = False,
 ) -> Tracked:
     """
     Run a reference in float64, and decide for each element it returns whether every correct kernel returns its bits.
@@ -121,6 +122,7 @@ def track(
             split and no rearrangement of sums and products rounds, whatever becomes of the operations between one
             selection (relu, max, a comparison, a division, a value read in Python) and the next. False: each operation
             is computed by itself, in any order; what it returns is stored.
+        steady: Take for granted that the reference is not random beside PyTorch's generator: it is run once, not twice.
 
     Returns:
         What every element returned is, how far it is determined, and what the operations saw.
@@ -143,10 +145,12 @@ def track(
         [[8.0, 11.0], [16.0, 23.0]]
     """
     arithmetic = arithmetic_of(storage, accumulate, accumulator_bits, refactored=refactored)
-    return track_program(Program.of(reference, operands, arithmetic))
+    return track_program(Program.of(reference, operands, arithmetic), steady=steady)
 
 
-def track_program(program: Program, operands: Mapping[str, Any] | None = None, *, digest: bool = False) -> Tracked:
+def track_program(
+    program: Program, operands: Mapping[str, Any] | None = None, *, digest: bool = False, steady: bool = False
+) -> Tracked:
     """
     Track a program, on its own operands or on others of the same names and types.
 
@@ -154,25 +158,28 @@ def track_program(program: Program, operands: Mapping[str, Any] | None = None, *
         program: Reference, operands and contract.
         operands: In place of the program's own.
         digest: Whether operations keep a digest of their results.
+        steady: As of `track`.
 
     Raises:
         ProgramError: As `track` does.
     """
     given = program.fresh(operands)
-    plain = program.plainly(given)
+    plain = None if steady else program.plainly(given)
     tracker = Tracker(program.arithmetic, TABLE, digest=digest)
     try:
         returned = program.run(tracker, given)
     except _AgainError:
-        return track_program(program, operands, digest=digest)
+        return track_program(program, operands, digest=digest, steady=steady)
+    except ZeroulpError:
+        raise
+    except Exception:
+        if plain is None:
+            program.plain(operands)  # says so if it is the reference that fails
+        raise
     tracker.see(*returned)
     outputs = tuple(_output(tracker, tensor) for tensor in returned)
-    if not _agree(outputs, plain) and not same_all(plain, program.plain(operands)):
-        raise ProgramError(
-            "the reference is random: it returns something else when it is run again",
-            why="a kernel cannot draw the same numbers, so there are no bits to expect",
-            do="make what is random an operand",
-        )
+    if plain is not None:
+        _refuse_random(program, operands, outputs, plain)
     places = {name: tensor.untyped_storage()._cdata for name, tensor in given.items()}  # noqa: SLF001
     reads = {name: tracker.seen[place] for name, place in places.items() if place in tracker.seen}
     return Tracked(
@@ -185,6 +192,22 @@ def track_program(program: Program, operands: Mapping[str, Any] | None = None, *
         dict(tracker.dynamic),
         tuple(sorted(tracker.divisors)),
     )
+
+
+def refuse_random(tracked: Tracked) -> None:
+    """Raise ProgramError if the reference returns something else when it is run again."""
+    _refuse_random(tracked.program, None, tracked.outputs, tracked.program.plain())
+
+
+def _refuse_random(
+    program: Program, operands: Mapping[str, Any] | None, outputs: Sequence[Output], plain: list[Any]
+) -> None:
+    if not _agree(outputs, plain) and not same_all(plain, program.plain(operands)):
+        raise ProgramError(
+            "the reference is random: it returns something else when it is run again",
+            why="a kernel cannot draw the same numbers, so there are no bits to expect",
+            do="make what is random an operand",
+        )
 
 
 def _output(tracker: Tracker, tensor: Any) -> Output:
