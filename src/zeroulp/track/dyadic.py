@@ -50,12 +50,27 @@ def quantum_exponent(values: Any) -> int:
     flat = values.reshape(-1)
     found = int(low_exponents(flat[:: -(-flat.numel() // _SAMPLE)]).min())
     blocks = flat.split(_BLOCK)
+    if found == NEUTRAL and not largest(flat):
+        return NEUTRAL
     if -_FAR < found < _FAR:
-        scratch = torch.empty(_BLOCK, dtype=flat.dtype, device=flat.device)
-        scaled = (torch.mul(block, 2.0**-found, out=scratch[: len(block)]) for block in blocks)
-        if not any(bool(block.frac_().any()) for block in scaled):
+        scratch = torch.empty(min(_BLOCK, flat.numel()), dtype=flat.dtype, device=flat.device)
+        if all(_divides(found, block, scratch[: len(block)]) for block in blocks):
             return found  # that of a sample divides all
     return min(int(low_exponents(block).min()) for block in blocks)
+
+
+def _divides(exponent: int, values: Any, scratch: Any) -> bool:
+    """Whether a power of two divides all elements; no if one is not finite."""
+    scaled = torch.mul(values, 2.0**-exponent, out=scratch) if exponent else values
+    return largest(torch.frac(scaled, out=scratch)) == 0
+
+
+def largest(values: Any) -> float:
+    """The largest modulus, NaN if there is one; 0 if there are no elements."""
+    if not values.numel():
+        return 0.0
+    least, most = torch.aminmax(values)
+    return max(-float(least), float(most))
 
 
 def odd_parts(values: Any) -> Any:

@@ -71,9 +71,10 @@ def mutate(tracker: Tracker, call: Call) -> Any:
 def _overwrite(tracker: Tracker, call: Call, target: Any, source: State) -> None:
     """Copy what *source* says over a tensor of float64, in the format that the program stores it in."""
     value = torch.as_tensor(source.value, dtype=torch.float64).to(target.device)
-    bound = torch.as_tensor(source.bounds, dtype=torch.float64).to(target.device)
+    bound = None if source.single or source.dead else source.bound.to(target.device, copy=True)
     format_ = tracker.ledger.format(target)
-    draft = replace(source, value=value.clone(), bound=bound.clone(), format=format_)
+    value = value if source.dead or source.format is format_ else value.clone()
+    draft = replace(source, value=value, bound=bound, format=format_)
     if not source.dead:
         if source.format is not None:
             widen_rounded(draft, [source.format])

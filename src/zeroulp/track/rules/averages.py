@@ -25,7 +25,7 @@ def _total(state: State, add: Callable[[Any], Any]) -> State:
     draft.value, draft.factors = add(state.value), None
     draft.dead = state.dead
     if not state.dead:
-        draft.bound = add(state.bound)
+        draft.bound = add(state.bounds)
         if not state.clean:
             reached = add((state.grades > 0).to(torch.float64)) > 0
             draft.grade = torch.where(reached, NOT_EXACT, 0).to(torch.uint8)

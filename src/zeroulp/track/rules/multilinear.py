@@ -89,7 +89,7 @@ def evaluate(
         draft.dead = any(state.dead for group in parts for state in group)
         if not draft.dead:
             if bounds is None:
-                moduli = {name: -state.bound if name in minus else state.bounds for name, state in states.items()}
+                moduli = {name: -state.bounds if name in minus else state.bounds for name, state in states.items()}
                 run = call.run(**moduli)
                 bounds = list(run) if many else [run]
             draft.bound = bounds[i]
@@ -141,7 +141,7 @@ def _keep_rounded(grade: Any, states: list[State]) -> Any:
     """Adding what has no terms changes nothing: what was rounded once stays so."""
     for kept, nothing in (states[:2], states[1::-1]):
         if not kept.clean and nothing.clean and torch.is_tensor(kept.value):
-            once = (kept.grades == int(Grade.ROUNDED_ONCE)) & (torch.as_tensor(nothing.bound) == 0)
+            once = (kept.grades == int(Grade.ROUNDED_ONCE)) & (torch.as_tensor(nothing.bounds) == 0)
             grade = torch.where(once.expand(grade.shape), int(Grade.ROUNDED_ONCE), grade).to(torch.uint8)
     return grade
 
