@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from zeroulp.track.backend import torch
 from zeroulp.track.rules.base import NOT_EXACT, unknown
+from zeroulp.track.rules.bounds import Bounds
 from zeroulp.track.rules.multilinear import multilinear
 from zeroulp.track.rules.products import divided_by_count
 from zeroulp.track.rules.selection import selection_of_bags
@@ -25,7 +26,8 @@ def _total(state: State, add: Callable[[Any], Any]) -> State:
     draft.value, draft.factors = add(state.value), None
     draft.dead = state.dead
     if not state.dead:
-        draft.bound = add(state.bounds)
+        bounds = Bounds(lambda moduli: [add(moduli["self"])], {"self": state}, sums=True)
+        draft.bound = bounds.of(0, draft.exponent)
         if not state.clean:
             reached = add((state.grades > 0).to(torch.float64)) > 0
             draft.grade = torch.where(reached, NOT_EXACT, 0).to(torch.uint8)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from zeroulp.track.backend import torch
 from zeroulp.track.grades import Grade
 from zeroulp.track.rules.base import NOT_EXACT, Rule, unknown
+from zeroulp.track.rules.bounds import Bounds
 from zeroulp.track.state import State, first_cause, multiplied
 
 if TYPE_CHECKING:
@@ -76,10 +77,11 @@ def evaluate(
     if call.doubts(*names) is not None:
         return unknown(tracker, call, "a place depends on a value that is not exact")
     states = {name: call.state(name) for name in names}
-    minus = {group[0] for groups in outputs for sign, group in groups if sign < 0}
+    minus = frozenset(group[0] for groups in outputs for sign, group in groups if sign < 0)
     value = call.run(**{name: state.value for name, state in states.items()})
     many = isinstance(value, (tuple, list))
-    results, bounds, number = list(value) if many else [value], None, tracker.step()
+    results, number = list(value) if many else [value], tracker.step()
+    bounds = Bounds(lambda moduli: _listed(call.run(**moduli)), states, minus, sums=_adds_only(call, outputs, states))
     for i, groups in enumerate(outputs):
         if results[i] is None or not groups:
             continue
@@ -88,16 +90,23 @@ def evaluate(
         draft.value = results[i]
         draft.dead = any(state.dead for group in parts for state in group)
         if not draft.dead:
-            if bounds is None:
-                moduli = {name: -state.bounds if name in minus else state.bounds for name, state in states.items()}
-                run = call.run(**moduli)
-                bounds = list(run) if many else [run]
-            draft.bound = bounds[i]
+            draft.bound = bounds.of(i, draft.exponent)
             draft.grade = _reached(call, states, groups, i)
             if regrade and draft.grade is not None:
                 draft.grade = regrade(draft.grade, list(states.values()))
         results[i] = tracker.settle(call, draft, number=number)
     return tuple(results) if many else results[0]
+
+
+def _listed(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def _adds_only(call: Call, outputs: list[Groups], states: dict[str, State]) -> bool:
+    """Whether no two tensors are multiplied, and no other float64 ones take part."""
+    tensors = {name for name, state in states.items() if torch.is_tensor(state.value)}
+    single = all(len(tensors.intersection(group)) <= 1 for groups in outputs for _, group in groups)
+    return single and len(call.floats) == sum(each.dtype == torch.float64 for each in call.tensors(*states))
 
 
 def _present(groups: Groups, states: dict[str, State]) -> list[list[State]]:

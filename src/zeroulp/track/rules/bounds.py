@@ -1,0 +1,68 @@
+"""
+Bounds of sums and of sums of products: the same operator on moduli.
+
+Exactness:
+    Where nothing but numbers is multiplied, float32 will do, in half of the memory. Terms are multiples of the result's
+    quantum q and none is negative, so rounded partial sums never decrease: while the last one is below 2**24 q all of
+    them were, and none was rounded. Products of tensors are left to float64: how float32 multiplies depends on settings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zeroulp.track.arithmetic import FLOAT32
+from zeroulp.track.backend import torch
+from zeroulp.track.dyadic import largest, power
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from zeroulp.track.state import State
+
+_LEAST = -60  # exponent of a quantum whose multiples are far from subnormal in float32
+
+
+class Bounds:
+    """
+    The bounds of one call's results, run when they are first asked for.
+
+    Args:
+        run: The call on other arguments; returns its results in order.
+        states: Of the arguments that the results are made of.
+        minus: Names of numbers that are to be taken with the other sign.
+        sums: Whether no two tensors are multiplied, and all floating arguments are among *states*.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[dict[str, Any]], list[Any]],
+        states: Mapping[str, State],
+        minus: frozenset[str] = frozenset(),
+        *,
+        sums: bool,
+    ) -> None:
+        self._run, self._states, self._minus = run, states, minus
+        self._narrow = sums and all(state.exponent >= _LEAST for state in states.values())
+        self._found: dict[Any, list[Any]] = {}
+
+    def of(self, output: int, exponent: int) -> Any:
+        """Those of one result, whose quantum has this exponent."""
+        if self._narrow and exponent >= _LEAST:
+            bound = self._in(torch.float32)[output]
+            if largest(bound) < power(FLOAT32.precision + exponent):
+                return bound
+        return self._in(torch.float64)[output]
+
+    def _in(self, dtype: Any) -> list[Any]:
+        if dtype not in self._found:
+            self._found[dtype] = self._run({name: self._modulus(name, dtype) for name in self._states})
+        return self._found[dtype]
+
+    def _modulus(self, name: str, dtype: Any) -> Any:
+        state = self._states[name]
+        if not torch.is_tensor(state.value):
+            return -state.bound if name in self._minus else state.bound
+        if dtype is torch.float64:
+            return state.bounds
+        return state.value.to(dtype).abs_() if state.single else state.bound.to(dtype)
