@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.track.backend import torch
-from zeroulp.track.call import tensors_in
+from zeroulp.track.call import METADATA, tensors_in
 from zeroulp.track.grades import Ending
 from zeroulp.track.settling import store, widen_rounded
 from zeroulp.track.state import State, of_number
@@ -15,21 +15,6 @@ if TYPE_CHECKING:
     from zeroulp.track.call import Call
     from zeroulp.track.tracker import Tracker
 
-METADATA = frozenset(
-    [
-        "as_strided_",
-        "detach_",
-        "resize_",
-        "resize_as_",
-        "set_",
-        "squeeze_",
-        "swapaxes_",
-        "swapdims_",
-        "t_",
-        "transpose_",
-        "unsqueeze_",
-    ]
-)
 _OTHERS = {"_index_put_impl_": "index_put"}
 
 

@@ -199,7 +199,7 @@ def _output(tracker: Tracker, tensor: Any) -> Output:
     floating = tensor.dtype == torch.float64
     exponent = state.exponent if floating and state.exponent < NEUTRAL // 2 and not state.dead else None
     return Output(
-        values=tensor,
+        values=tensor.clone() if tensor.untyped_storage()._cdata in tracker.kept else tensor,  # noqa: SLF001
         terms=state.bound,
         quantum_exponent=exponent,
         grade=state.grades.reshape(tensor.shape),
