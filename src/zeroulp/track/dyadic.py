@@ -37,7 +37,7 @@ def low_exponents(values: Any) -> Any:
         values: float64, any shape.
     """
     significand, exponent = torch.frexp(values)
-    integers = (significand.abs() * 2.0**_SIGNIFICAND).to(torch.int64)
+    integers = significand.abs_().mul_(2.0**_SIGNIFICAND).to(torch.int64)
     trailing = torch.frexp((integers & -integers).to(torch.float64))[1] - 1
     plain = torch.isfinite(values) & (values != 0)
     return torch.where(plain, (exponent - _SIGNIFICAND + trailing).to(torch.int64), NEUTRAL)

@@ -198,10 +198,9 @@ def _merge(shadow: Shadow, tensor: Any, new: State) -> None:
         if old.grade is None:
             old.grade = torch.full((n,), worst, dtype=torch.uint8, device=tensor.device)
         _strided(old.grade, tensor).copy_(new.grades)
-    if tensor.dtype == torch.float64:
-        if old.bound is not None or not new.single:
-            old.bound = _memory(tensor).abs() if old.bound is None else old.bound.to(torch.float64)
-            _strided(old.bound, tensor).copy_(torch.as_tensor(new.bounds))
+    if tensor.dtype == torch.float64 and (old.bound is not None or not new.single):
+        old.bound = _memory(tensor).abs() if old.bound is None else old.bound.to(torch.float64)
+        _strided(old.bound, tensor).copy_(torch.as_tensor(new.bounds))
     if old.dead:
         old.exponent, old.span, old.factors, old.dead = new.exponent, new.span, new.factors, False
     elif not new.dead:

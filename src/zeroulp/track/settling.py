@@ -92,7 +92,7 @@ def _single_products(draft: State, over: Any, arithmetic: Arithmetic, lose: Lose
     slack = draft.span.high + draft.span.low
     inside = (size <= math.ldexp(sums.max_finite, -slack)) & (size >= math.ldexp(sums.min_normal, slack))
     short = over & inside & (odd_parts(draft.value) <= power(p))
-    draft.bound = torch.where(short, size, draft.bounds)
+    draft.bound = None if draft.bound is None else torch.where(short, size, draft.bounds)
     over = over & ~short
     exact = short if draft.grade is None else short & (draft.grade == 0)
     others = ~over if draft.grade is None else ~over & (draft.grade == 0)
@@ -128,19 +128,20 @@ def store(draft: State, arithmetic: Arithmetic, lose: Lose, bits: float | None =
     draft.stored = draft.format
     deliberate = draft.format is FLOAT64  # what another format would round, nobody knows the use of
     format_ = arithmetic.storage if deliberate else draft.format
-    if bits is not None and not deliberate:
-        top = bits + draft.exponent
-        if bits <= format_.precision and top <= format_.emax and draft.exponent >= format_.emin:
-            return
+    inside = bits is not None and bits + draft.exponent <= format_.emax and draft.exponent >= format_.emin
+    if inside and bits is not None and bits <= format_.precision and not deliberate:
+        return
     value = draft.value
     stored = rounded(value, format_)
-    beyond = ~torch.isinf(value) & ~normal(value, format_)
-    off = (stored != value) & ~beyond
-    if not bool((off | beyond).any()):
-        return
+    off = stored != value
+    if not inside:
+        beyond = ~torch.isinf(value) & ~normal(value, format_)
+        off &= ~beyond
+        lose(beyond if draft.grade is None else beyond & (draft.grade == 0), f"it is no normal number of {format_}")
     if draft.grade is not None:
-        off, beyond = off & (draft.grade == 0), beyond & (draft.grade == 0)
-    lose(beyond, f"it is no normal number of {format_}")
+        off &= draft.grade == 0
+    if not bool(off.any()):
+        return
     lose(off, f"it is rounded to {format_}", Grade.NOT_EXACT if deliberate else Grade.ROUNDED_ONCE)
     if not deliberate:
         value.copy_(torch.where(off, stored, value))

@@ -2,9 +2,10 @@
 Bounds of sums and of sums of products: the same operator on moduli.
 
 Exactness:
-    Where nothing but numbers is multiplied, float32 will do, in half of the memory. Terms are multiples of the result's
+    Where no two tensors are multiplied float32 will do, in half of the memory. Terms are multiples of the result's
     quantum q and none is negative, so rounded partial sums never decrease: while the last one is below 2**24 q all of
-    them were, and none was rounded. Products of tensors are left to float64: how float32 multiplies depends on settings.
+    them were, and none was rounded. Products of tensors are left to float64: how float32 multiplies them depends on
+    settings of PyTorch.
 """
 
 from __future__ import annotations
