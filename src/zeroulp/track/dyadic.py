@@ -21,7 +21,7 @@ FORMATS = {getattr(torch, name): format_named(name) for name in STORAGES}
 _SIGNIFICAND = 53
 _SAMPLE = 1 << 10
 _BLOCK = 1 << 16  # elements that stay in a cache
-_FAR = 500  # exponents that are scaled without leaving float64
+_FAR = 500  # exponents that are scaled without leaving float64, but for numbers that are as large
 
 
 def power(exponent: int) -> float:
@@ -52,7 +52,7 @@ def quantum_exponent(values: Any) -> int:
     blocks = flat.split(_BLOCK)
     if found == NEUTRAL and not largest(flat):
         return NEUTRAL
-    if -_FAR < found < _FAR:
+    if -_FAR < found <= 0:  # scaled up, nothing is lost
         scratch = torch.empty(min(_BLOCK, flat.numel()), dtype=flat.dtype, device=flat.device)
         if all(_divides(found, block, scratch[: len(block)]) for block in blocks):
             return found  # that of a sample divides all

@@ -132,6 +132,8 @@ def store(draft: State, arithmetic: Arithmetic, lose: Lose, bits: float | None =
     if inside and bits is not None and bits <= format_.precision and not deliberate:
         return
     value = draft.value
+    if inside and not deliberate and largest(value) <= power(format_.precision + draft.exponent):
+        return
     stored = rounded(value, format_)
     off = stored != value
     if not inside:
