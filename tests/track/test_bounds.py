@@ -69,6 +69,21 @@ def test_parts_of_memory_keep_bounds_of_their_own(seed):
     assert torch.equal(output.values, reference(x))
 
 
+@pytest.mark.parametrize(("of", "bound"), [
+    (lambda x, y: x + y, lambda x, y: x + y), (lambda x, y: x - y, lambda x, y: x + y),
+    (lambda x, y: torch.add(x, y, alpha=-3), lambda x, y: x + 3 * y), (lambda x, y: x.sum(0) + y[0], lambda x, y: x.sum(0) + y[0]),
+    (lambda x, y: x.T + y.T, lambda x, y: x.T + y.T), (lambda x, y: x + y[:1], lambda x, y: x + y[:1]), (lambda x, y: x - 5, lambda x, y: x + 5),
+])
+def test_large_operands_are_added_in_blocks(of, bound):
+    """Bounds of 70,000 elements and more are worked out a part at a time."""
+    generator = torch.Generator().manual_seed(3)
+    x, y = (torch.randint(-99, 100, (3, 70_001), generator=generator).double() for _ in range(2))
+    output = track.track(of, [x, y]).outputs[0]
+    assert torch.equal(output.bound, bound(x.abs(), y.abs()))
+    assert torch.equal(output.values, of(x, y))
+    assert (output.grade == 0).all()
+
+
 def test_an_operand_of_float64_is_never_written_to():
     for write in (lambda a: a.add_(1), lambda a: a[1:].zero_(), lambda a: a.T.mul_(2), lambda a: torch.neg(a, out=a)):
         x = torch.arange(6.0).double().reshape(2, 3)
@@ -91,3 +106,12 @@ def test_operands_that_share_memory_are_read_one_by_one():
     tracked = track.track(lambda a, b, c: a + c, {"a": x, "b": x, "c": x[1:].expand(6, 5).T[0]})
     assert tracked.unread == ("b",)
     assert tracked.outputs[0].values.tolist() == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("far", [1e-300, 2.0**-1074, 2.0**-40])
+def test_one_element_among_many_that_the_quantum_does_not_divide(far):
+    y = torch.full((70_000,), 2.0**60).double()
+    y[12_345] = far
+    output = track.track(lambda y: y * 2, [y]).outputs[0]
+    assert output.quantum_exponent == (-39 if far == 2.0**-40 else 61)
+    assert (output.grade[12_345] == 0) == (far == 2.0**-40)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from zeroulp.track.state import State
 
+_BLOCK = 1 << 16  # elements that stay in a cache
 _LEAST = -60  # exponent of a quantum whose multiples are far from subnormal in float32
 
 
@@ -33,6 +34,7 @@ class Bounds:
         states: Of the arguments that the results are made of.
         minus: Names of numbers that are to be taken with the other sign.
         sums: Whether no two tensors are multiplied, and all floating arguments are among *states*.
+        elementwise: Whether an element of the result is made of the elements at the same place.
     """
 
     def __init__(
@@ -42,8 +44,10 @@ class Bounds:
         minus: frozenset[str] = frozenset(),
         *,
         sums: bool,
+        elementwise: bool = False,
     ) -> None:
         self._run, self._states, self._minus = run, states, minus
+        self._elementwise = elementwise
         self._narrow = sums and all(state.exponent >= _LEAST for state in states.values())
         self._found: dict[Any, list[Any]] = {}
 
@@ -57,13 +61,31 @@ class Bounds:
 
     def _in(self, dtype: Any) -> list[Any]:
         if dtype not in self._found:
-            self._found[dtype] = self._run({name: self._modulus(name, dtype) for name in self._states})
+            narrow = dtype is torch.float32
+            in_blocks = self._in_blocks(dtype) if narrow and self._elementwise else None
+            self._found[dtype] = in_blocks or self._run({name: self._modulus(name, dtype) for name in self._states})
         return self._found[dtype]
 
-    def _modulus(self, name: str, dtype: Any) -> Any:
+    def _in_blocks(self, dtype: Any) -> list[Any] | None:
+        """The same block by block, with little memory; None if the operands are small, or do not lie alike."""
+        values = [state.value for state in self._states.values() if torch.is_tensor(state.value)]
+        size, first = values[0].numel(), values[0]
+        if size <= _BLOCK or not all(x.shape == first.shape and x.is_contiguous() for x in values):
+            return None
+        result = torch.empty(first.shape, dtype=dtype, device=first.device)
+        flat = result.view(-1)
+        for start in range(0, size, _BLOCK):
+            part = slice(start, start + _BLOCK)
+            flat[part] = self._run({name: self._modulus(name, dtype, part) for name in self._states})[0]
+        return [result]
+
+    def _modulus(self, name: str, dtype: Any, part: slice | None = None) -> Any:
         state = self._states[name]
         if not torch.is_tensor(state.value):
             return -state.bound if name in self._minus else state.bound
         if dtype is torch.float64:
             return state.bounds
-        return state.value.to(dtype).abs_() if state.single else state.bound.to(dtype)
+        known = state.value if state.single else state.bound
+        if part is not None:
+            known = known.reshape(-1)[part]
+        return known.to(dtype).abs_() if state.single else known.to(dtype)

@@ -61,7 +61,12 @@ def multilinear(*formulas: str) -> Rule:
 
 
 def evaluate(
-    tracker: Tracker, call: Call, outputs: list[Groups], regrade: Callable[[Any, list[State]], Any] | None = None
+    tracker: Tracker,
+    call: Call,
+    outputs: list[Groups],
+    regrade: Callable[[Any, list[State]], Any] | None = None,
+    *,
+    elementwise: bool = False,
 ) -> Any:
     """
     Apply formulas to a call.
@@ -71,6 +76,7 @@ def evaluate(
         call: The call.
         outputs: What each of its results is.
         regrade: What to make of the grades of the (only) result, given the states of the operands.
+        elementwise: Whether an element of the result is made of the elements at the same place.
     """
     names = list(dict.fromkeys(name for groups in outputs for _, group in groups for name in group))
     names = [name for name in names if call.arguments.get(name) is not None]
@@ -81,7 +87,8 @@ def evaluate(
     value = call.run(**{name: state.value for name, state in states.items()})
     many = isinstance(value, (tuple, list))
     results, number = list(value) if many else [value], tracker.step()
-    bounds = Bounds(lambda moduli: _listed(call.run(**moduli)), states, minus, sums=_adds_only(call, outputs, states))
+    sums = _adds_only(call, outputs, states)
+    bounds = Bounds(lambda m: _listed(call.run(**m)), states, minus, sums=sums, elementwise=elementwise)
     for i, groups in enumerate(outputs):
         if results[i] is None or not groups:
             continue
@@ -161,9 +168,10 @@ _SUM, _SUM_SCALED, _DIFFERENCE = parse("self + other"), parse("self + alpha*othe
 def add(tracker: Tracker, call: Call) -> Any:
     """A sum of two."""
     plain = call.arguments["alpha"] == 1
-    return evaluate(tracker, call, [_SUM if plain else _SUM_SCALED], _keep_rounded if plain else None)
+    formula = _SUM if plain else _SUM_SCALED
+    return evaluate(tracker, call, [formula], _keep_rounded if plain else None, elementwise=True)
 
 
 def subtract(tracker: Tracker, call: Call) -> Any:
     """A difference: the bound is that of the sum."""
-    return evaluate(tracker, call, [_DIFFERENCE])
+    return evaluate(tracker, call, [_DIFFERENCE], elementwise=True)
