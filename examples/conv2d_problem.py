@@ -22,3 +22,13 @@ problem = Linear(
     ],
     name="conv2d",
 )
+
+in_float32 = Linear(
+    reference,
+    [
+        Tensor("x", (2, 8, 15, 15)),
+        Tensor("weight", (16, 8, 3, 3), role="weight"),
+        Tensor("bias", (16,), role="weight"),
+    ],
+    name="conv2d",
+)

@@ -11,7 +11,7 @@ order; the bits are worked out independently and compared.
 """
 
 from zeroulp import problems
-from zeroulp.checks import assert_correct, check, check_grid, check_shapes, replay
+from zeroulp.checks import LinearPlan, assert_correct, check, check_grid, check_shapes, make_linear_plan, replay
 from zeroulp.errors import KernelError, KernelIncorrectError, UsageError, ZeroulpError
 from zeroulp.exactness import Certificate, Family, Lattice, certify
 from zeroulp.formats import Format, format_named
@@ -47,6 +47,7 @@ __all__ = [
     "KernelIncorrectError",
     "Lattice",
     "Linear",
+    "LinearPlan",
     "Matmul",
     "Plan",
     "Report",
@@ -64,6 +65,7 @@ __all__ = [
     "format_named",
     "from_json",
     "grid_from_jsonl",
+    "make_linear_plan",
     "make_plan",
     "problems",
     "ragged_shapes",

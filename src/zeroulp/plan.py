@@ -17,7 +17,7 @@ from zeroulp.counts import MOST_CALLS, MOST_CALLS_ASKED, counts_for, log_missed
 from zeroulp.errors import ProblemError
 from zeroulp.exactness import Certificate, certify
 from zeroulp.probes import TABLE, Options, Partial, family_of, probe_named
-from zeroulp.problem import LAYOUTS
+from zeroulp.problem import LAYOUTS, Matmul
 from zeroulp.unmet import Asked, Skipped, unmet_by
 
 if TYPE_CHECKING:
@@ -25,23 +25,13 @@ if TYPE_CHECKING:
 
     from zeroulp.exactness import Family
     from zeroulp.probes.base import Settings
-    from zeroulp.problem import Matmul
 
 _MOVED_EVERY, _FIRST_MOVED = 6, 3  # trials whose inputs lie at other addresses
 _CHANGED = ("a", "b")  # operands of which a few elements are changed in place, in one further trial each
 
 _ORDER = (
-    "signed",
-    "wide",
-    "one_hot",
-    "cancel",
-    "halves",
-    "cover",
-    "sparse",
-    "binary",
-    "fractional",
-    "real",
-    "specials",
+    *("signed", "wide", "one_hot", "cancel", "halves", "cover"),
+    *("sparse", "binary", "fractional", "real", "specials"),
 )
 _TOGETHER = ("specials",)  # all of its trials stand at the end of the first turn
 _REPEATED = ("signed", "wide")  # probes whose first trial calls again on the same inputs
@@ -150,6 +140,8 @@ def make_plan(
         ProblemError: If a number is out of range.
         UnknownNameError: If there is no such probe.
     """
+    if not isinstance(problem, Matmul):
+        raise ProblemError(f"the problem is a {type(problem).__name__}", do="a Linear has zeroulp.make_linear_plan")
     wished = DEFAULT_ESCAPE_PROBABILITY if escape_probability is None else escape_probability
     if race_rate is not None:
         if repeat is not None:

@@ -122,7 +122,7 @@ def test_a_report_is_written_and_replayed(command, files):  # noqa: F811
     assert "cannot be found" in gone.err
 
 
-@pytest.mark.parametrize("words", [("plan",), ("rules", "KERNEL"), ("check", "KERNEL", "--grid", "4,8"), ("check", "KERNEL", "--shapes", "ragged")])
+@pytest.mark.parametrize("words", [("plan", "--shapes", "ragged"), ("rules", "KERNEL"), ("check", "KERNEL", "--grid", "4,8"), ("check", "KERNEL", "--shapes", "ragged")])
 def test_what_is_for_matmul_alone_says_so(command, files, words):  # noqa: F811
     words = [f"{files}/kernels.py:right" if word == "KERNEL" else word for word in words]
     ran = command(*words, "--problem", f"{files}/problem.py")

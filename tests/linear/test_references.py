@@ -188,5 +188,5 @@ def test_no_reference_and_no_function():
         check(lambda x: x, Linear(None, [X]))
     with pytest.raises(UsageError, match="the reference is a int"):
         Linear(5, [X])
-    with pytest.raises(UsageError, match="C symbol"):
+    with pytest.raises(UsageError, match="no shared library"):
         check("library.so:f", problems.SCAN)

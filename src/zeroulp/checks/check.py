@@ -113,7 +113,7 @@ def check(
     if isinstance(problem, Linear):
         others = {"escape_probability": escape_probability, "probes": probes, "p_zero": p_zero}
         refuse({**others, "workspace_bytes": workspace_bytes}, (*others, "workspace_bytes"))
-        problem, fitted = prepared(problem, chosen, session.spec)
+        problem, fitted = prepared(problem, chosen, session.spec.device)
         plan = linear_plan(fitted, trials=trials, repeat=repeat, race_rate=race_rate)
         if race_rate is not None:
             repeat = calls_for(race_rate, plan.wished)

@@ -13,6 +13,7 @@ from zeroulp.errors import UsageError
 from zeroulp.exactness import Certificate
 from zeroulp.judge import Differs
 from zeroulp.linear import fit
+from zeroulp.linear.following import contract_of
 from zeroulp.plan import Plan, Trial, calls_for
 from zeroulp.report import Tracking
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zeroulp.checks.bench import Observation
-    from zeroulp.kernels import KernelSpec
     from zeroulp.linear import Fit, Followed
     from zeroulp.problem import Linear
     from zeroulp.runner import Runner
@@ -76,20 +76,35 @@ class LinearRun(Run):
             self.progress(len(trials), len(trials), "done")
 
     def _why_inconclusive(self) -> tuple[tuple[str, str], ...]:
-        reasons, tracking = list(self.plan.unmet), self.tracking
-        if tracking is None or self.coverage == 1:
-            return tuple(reasons)
-        share = (
-            f"{1 - self.coverage:.2%} of the outputs were never compared" if self.coverage else "nothing is compared"
-        )
         problem: Any = self.plan.problem
-        reasons += [(f"{share}: exactness ends at {sentence}", _help(sentence)) for sentence in tracking.ended[:1]]
-        if "division" in tracking.leans and problem.division == "any":
-            reasons.append((f"{share}: {_DIVIDES}", "division='last', if kernels divide where the reference does"))
-        for demoted in list(dict.fromkeys(filter(None, [*self.demoted, tracking.demoted])))[:1]:
-            help_ = "a reference that sums the same products directly; the kernel is not blamed"
-            reasons.append((f"{share}: {demoted}", help_))
-        return tuple(reasons) or ((share, "more trials"),)
+        if self.tracking is None:
+            return self.plan.unmet
+        return why_inconclusive(problem, self.tracking, self.coverage, self.demoted)
+
+
+def why_inconclusive(
+    problem: Linear, tracking: Tracking, coverage: float, demoted: Sequence[str]
+) -> tuple[tuple[str, str], ...]:
+    """
+    Why equal bits are no proof: (reason, remedy) pairs; empty if they are.
+
+    Args:
+        problem: With its output known.
+        tracking: What is known of the reference.
+        coverage: Share of the outputs that some trial compares.
+        demoted: What the reference itself does otherwise, trial by trial.
+    """
+    reasons = list(tracking.vacuous)
+    if coverage == 1:
+        return tuple(reasons)
+    share = f"{1 - coverage:.2%} of the outputs were never compared" if coverage else "nothing is compared"
+    reasons += [(f"{share}: exactness ends at {sentence}", _help(sentence)) for sentence in tracking.ended[:1]]
+    if "division" in tracking.leans and problem.division == "any":
+        reasons.append((f"{share}: {_DIVIDES}", "division='last', if kernels divide where the reference does"))
+    for sentence in list(dict.fromkeys(filter(None, [*demoted, tracking.demoted])))[:1]:
+        help_ = "a reference that sums the same products directly; the kernel is not blamed"
+        reasons.append((f"{share}: {sentence}", help_))
+    return tuple(reasons) or ((share, "more trials"),)
 
 
 def _help(sentence: str) -> str:
@@ -98,11 +113,11 @@ def _help(sentence: str) -> str:
     return "return what comes before that operation, or choose smaller shapes, so that sums have fewer terms"
 
 
-def prepared(problem: Linear, seed: int, spec: KernelSpec) -> tuple[Linear, Fit]:
+def prepared(problem: Linear, seed: int, device: str) -> tuple[Linear, Fit]:
     """The problem with its output known, and what to draw for it. Raises UsageError if there is nothing to follow."""
     if problem.reference is None:
         raise UsageError("the problem has no reference", why="it was read from a report", do="load it from its file")
-    fitted = fit(problem, seed, spec.device)
+    fitted = fit(problem, seed, device)
     if not fitted.vacuous and not any(fitted.live.values()):
         fitted = replace(fitted, vacuous=_insensitive(fitted.problem, seed))
     return fitted.problem, fitted
@@ -111,13 +126,7 @@ def prepared(problem: Linear, seed: int, spec: KernelSpec) -> tuple[Linear, Fit]
 def _insensitive(problem: Linear, seed: int) -> tuple[tuple[str, str], ...]:
     """Why a comparison would say little, where nothing is exact."""
     assert problem.reference is not None, "it has been followed"
-    clauses: dict[str, Any] = {
-        "storage": problem.storage,
-        "accumulate": problem.accumulate,
-        "accumulator_bits": problem.accumulator_precision,
-        "refactored": problem.refactored,
-    }
-    return insensitive(problem.reference, problem.tensors, seed, **clauses).reasons
+    return insensitive(problem.reference, problem.tensors, seed, **contract_of(problem)).reasons
 
 
 def tracking_of(fitted: Fit) -> Tracking:

@@ -127,7 +127,7 @@ def problem_from(arguments: argparse.Namespace, sizes: Sizes | None = None, *, l
             return problem if sizes is None else problem.replace(**sizes._asdict())
         if linear and sizes is None:
             return problem
-        do = "run `zeroulp check` on it, without other shapes"
+        do = "run `zeroulp check` or `zeroulp plan` on it, without other shapes"
         raise UsageError(f"{arguments.problem} is given by a reference, and this is for matmul alone", do=do)
     if sizes is not None:
         both = [f"-{name}" for name in ("m", "n", "k") if name in given]

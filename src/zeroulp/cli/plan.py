@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 from zeroulp.checks.bench import block_size
 from zeroulp.checks.shapes import SHORT_PLAN
 from zeroulp.cli import arguments as shared
+from zeroulp.cli import linear_plan
 from zeroulp.cli.console import show, table
+from zeroulp.cli.linear_plan import memory_text
 from zeroulp.plan import Plan, make_plan
 from zeroulp.probes import probe_named
+from zeroulp.problem import Linear
 from zeroulp.report.text import probability_text
 from zeroulp.shapes import shapes_named, sizes_text, why_shape
 
@@ -32,7 +35,9 @@ def add_command(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the plan."""
-    problem = shared.problem_from(arguments)
+    problem = shared.problem_from(arguments, linear=not arguments.shapes)
+    if isinstance(problem, Linear):
+        return linear_plan.run(problem, arguments)
     options: dict[str, Any] = {
         "escape_probability": arguments.escape_probability,
         "trials": arguments.trials,
@@ -76,7 +81,7 @@ def render_plan(plan: Plan) -> str:
     for reason, remedy in plan.unmet if plan.trials else ():
         lines += [f"  not enough: {reason}", f"  {'':<12}what would help: {remedy}"]
     size = block_size(problem, [trial.layouts for trial in plan.trials], writes=True)
-    return "\n".join([*lines, f"  memory for operands, output and guards: {size / 2**20:.1f} MiB"]) + "\n"
+    return "\n".join([*lines, memory_text(size)]) + "\n"
 
 
 def render_shapes(given: Matmul, plans: Sequence[Plan]) -> str:

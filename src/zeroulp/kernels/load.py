@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from zeroulp.errors import KernelNotFoundError, KernelRaisedError, UsageError
 from zeroulp.kernels.frameworks import framework_for
+from zeroulp.kernels.linear_library import linear_library_kernel
 from zeroulp.kernels.python import PythonKernel, call_guarded
 from zeroulp.kernels.shared_library import library_kernel
-from zeroulp.problem import Matmul
+from zeroulp.problem import Linear
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,9 +45,8 @@ def load(spec: KernelSpec, problem: Problem) -> Kernel:
         if spec.device != "cpu":
             do = "wrap it in a Python function on tensors, or leave the device at 'cpu'"
             raise UsageError(f"a C symbol on {spec.device!r}", why="it is called with pointers to host memory", do=do)
-        if not isinstance(problem, Matmul):
-            do = "wrap it in a Python function on arrays"
-            raise UsageError("a C symbol for a problem that is given by a reference", do=do)
+        if isinstance(problem, Linear):
+            return linear_library_kernel(place, name, spec.signature, problem)
         return library_kernel(place, name, spec.signature, problem)
     if spec.signature:
         raise UsageError("a signature for a Python function", do="leave it out; it is for C symbols")

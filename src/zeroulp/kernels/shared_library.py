@@ -37,7 +37,7 @@ class LibraryKernel:
         self._problem = problem
         self._names = [operand.name for operand in problem.operands]
         _check_roles(signature, problem)
-        self._function = _find(path, symbol)
+        self._function = find_symbol(path, symbol)
         self._function.argtypes = [parameter.type for parameter in signature.parameters]
         self._function.restype = signature.returns
 
@@ -86,7 +86,8 @@ def library_kernel(path: str, symbol: str, signature: str | None, problem: Matmu
     return LibraryKernel(Path(path), symbol, parse_signature(signature), problem)
 
 
-def _find(path: Path, symbol: str) -> Any:
+def find_symbol(path: Path, symbol: str) -> Any:
+    """A function of a shared library. Raises KernelNotFoundError if it is not there."""
     if not path.exists():
         raise KernelNotFoundError(f"no shared library at {path}", do="build it first, or correct the path")
     try:

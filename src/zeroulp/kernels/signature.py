@@ -18,9 +18,12 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zeroulp.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 POINTERS = ("a", "b", "c", "bias", "out")
 LEADING = {"lda": "a", "ldb": "b", "ldc": "c", "ldout": "out"}
@@ -34,6 +37,7 @@ _TYPES: dict[str, Any] = {
     "f64": ctypes.c_double,
     "ptr": ctypes.c_void_p,
 }
+POINTER, REALS = _TYPES["ptr"], (_TYPES["f32"], _TYPES["f64"])
 _ALLOWED: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (POINTERS, ("ptr",)),
     (_INTEGERS, ("i32", "i64")),
@@ -81,37 +85,56 @@ def parse_signature(text: str) -> Signature:
     Raises:
         UsageError: Where it names an unknown role or type, lacks a or b, or has no output.
     """
-    head, arrow, tail = text.partition("->")
-    parameters = []
-    for item in (part.strip() for part in head.split(",")):
-        role, _, type_name = (part.strip() for part in item.partition(":"))
-        parameters.append(Parameter(role, _type_of(role, type_name, text)))
-    returns = None
-    if arrow and tail.strip() not in ("", "void"):
-        if tail.strip() not in ("i32", "i64"):
-            raise _wrong(text, f"return type {tail.strip()!r}", "it is i32, i64 or void")
-        returns = _TYPES[tail.strip()]
-    signature = Signature(tuple(parameters), returns)
+    signature = read_signature(text, _types_of, _EXAMPLE)
     for needed in ("a", "b"):
         if needed not in signature.roles:
-            raise _wrong(text, f"no {needed}", "a matmul kernel reads a and b")
+            raise _wrong(text, f"no {needed}", "a matmul kernel reads a and b", _EXAMPLE)
     if "out" not in signature.roles and "c" not in signature.roles:
-        raise _wrong(text, "no output", "it needs out, or c to be updated in place")
-    repeated = {role for role in signature.roles if signature.roles.count(role) > 1}
-    if repeated:
-        raise _wrong(text, f"{', '.join(sorted(repeated))} twice", "each role stands once")
+        raise _wrong(text, "no output", "it needs out, or c to be updated in place", _EXAMPLE)
     return signature
 
 
-def _type_of(role: str, type_name: str, text: str) -> Any:
-    allowed = next((types for roles, types in _ALLOWED if role in roles), ())
-    if not allowed:
-        raise _wrong(text, f"{role!r}", f"known: {', '.join((*POINTERS, *_INTEGERS, *_SCALARS))}")
-    type_name = type_name or allowed[0]
-    if type_name not in allowed:
-        raise _wrong(text, f"{role}:{type_name}", f"{role} is {' or '.join(allowed)}")
-    return _TYPES[type_name]
+def read_signature(text: str, types_of: Callable[[str], tuple[str, ...]], example: str) -> Signature:
+    """
+    A signature whose roles are those that a problem has.
+
+    Args:
+        text: What it says.
+        types_of: The types that a role may have, the usual one first; raises KeyError, with all roles, if it is none.
+        example: One that is right, for messages.
+
+    Raises:
+        UsageError: Where it names an unknown role or type, or a role twice.
+    """
+    head, arrow, tail = text.partition("->")
+    parameters = []
+    for item in (part.strip() for part in head.split(",")):
+        role, _, name = (part.strip() for part in item.partition(":"))
+        try:
+            allowed = types_of(role)
+        except KeyError as error:
+            raise _wrong(text, f"{role!r}", f"known: {error.args[0]}", example) from None
+        if (name or allowed[0]) not in allowed:
+            raise _wrong(text, f"{role}:{name}", f"{role} is {' or '.join(allowed)}", example)
+        parameters.append(Parameter(role, _TYPES[name or allowed[0]]))
+    returns = None
+    if arrow and tail.strip() not in ("", "void"):
+        if tail.strip() not in ("i32", "i64"):
+            raise _wrong(text, f"return type {tail.strip()!r}", "it is i32, i64 or void", example)
+        returns = _TYPES[tail.strip()]
+    signature = Signature(tuple(parameters), returns)
+    repeated = {role for role in signature.roles if signature.roles.count(role) > 1}
+    if repeated:
+        raise _wrong(text, f"{', '.join(sorted(repeated))} twice", "each role stands once", example)
+    return signature
 
 
-def _wrong(text: str, what: str, why: str) -> UsageError:
-    return UsageError(f"{what} in the signature {text!r}", why=why, do=f"write it like {_EXAMPLE!r}")
+def _types_of(role: str) -> tuple[str, ...]:
+    for roles, types in _ALLOWED:
+        if role in roles:
+            return types
+    raise KeyError(", ".join((*POINTERS, *_INTEGERS, *_SCALARS)))
+
+
+def _wrong(text: str, what: str, why: str, example: str) -> UsageError:
+    return UsageError(f"{what} in the signature {text!r}", why=why, do=f"write it like {example!r}")

@@ -21,7 +21,7 @@ class KernelSpec:
         target: ``file.py:function``, ``package.module:function`` or ``library.so:symbol``; for a
             function given in Python, how it would be written, or what it is called.
         framework: What it eats: ``"numpy"``, ``"torch"``, ``"c"``; None: found from its module.
-        signature: Of a C symbol; see `zeroulp.kernels.signature`.
+        signature: Of a C symbol; see `zeroulp.kernels.signature`, and `linear_library` beside it.
         destination_passing: Whether it writes into a last argument instead of returning.
         device: Where its arrays live: ``"cpu"``, ``"cuda"``, ``"cuda:1"``.
     """

@@ -15,6 +15,23 @@ if TYPE_CHECKING:
     from zeroulp.formats import Format
     from zeroulp.track.ledger import Ledger
 
+METADATA = frozenset(
+    [
+        "as_strided_",
+        "detach_",
+        "resize_",
+        "resize_as_",
+        "set_",
+        "squeeze_",
+        "swapaxes_",
+        "swapdims_",
+        "t_",
+        "transpose_",
+        "unsqueeze_",
+    ]
+)
+"""Operators that write to a tensor's shape or place alone."""
+
 
 def tensors_in(*trees: Any) -> Iterator[Any]:
     """All tensors in arguments, or in lists of them."""

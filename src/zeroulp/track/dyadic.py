@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from zeroulp.formats import format_named
 from zeroulp.track.arithmetic import STORAGES
 from zeroulp.track.backend import torch
@@ -23,7 +21,7 @@ FORMATS = {getattr(torch, name): format_named(name) for name in STORAGES}
 _SIGNIFICAND = 53
 _SAMPLE = 1 << 10
 _BLOCK = 1 << 16  # elements that stay in a cache
-_FAR = 500  # exponents that are scaled without leaving float64
+_FAR = 500  # exponents that are scaled without leaving float64, but for numbers that are as large
 
 
 def power(exponent: int) -> float:
@@ -39,7 +37,7 @@ def low_exponents(values: Any) -> Any:
         values: float64, any shape.
     """
     significand, exponent = torch.frexp(values)
-    integers = (significand.abs() * 2.0**_SIGNIFICAND).to(torch.int64)
+    integers = significand.abs_().mul_(2.0**_SIGNIFICAND).to(torch.int64)
     trailing = torch.frexp((integers & -integers).to(torch.float64))[1] - 1
     plain = torch.isfinite(values) & (values != 0)
     return torch.where(plain, (exponent - _SIGNIFICAND + trailing).to(torch.int64), NEUTRAL)
@@ -51,22 +49,28 @@ def quantum_exponent(values: Any) -> int:
         return int(low_exponents(values).min()) if values.numel() else NEUTRAL
     flat = values.reshape(-1)
     found = int(low_exponents(flat[:: -(-flat.numel() // _SAMPLE)]).min())
-    if -_FAR < found < _FAR and _divides_all(2.0**found, flat):
-        return found
-    return min(int(low_exponents(block).min()) for block in flat.split(_BLOCK))
+    blocks = flat.split(_BLOCK)
+    if found == NEUTRAL and not largest(flat):
+        return NEUTRAL
+    if -_FAR < found <= 0:  # scaled up, nothing is lost
+        scratch = torch.empty(min(_BLOCK, flat.numel()), dtype=flat.dtype, device=flat.device)
+        if all(_divides(found, block, scratch[: len(block)]) for block in blocks):
+            return found  # that of a sample divides all
+    return min(int(low_exponents(block).min()) for block in blocks)
 
 
-def _divides_all(quantum: float, flat: Any) -> bool:
-    """Whether all finite elements are multiples of a quantum; infinities are, NaN is none."""
-    numbers = flat.cpu().numpy()
-    scaled, whole = np.empty(_BLOCK), np.empty(_BLOCK)
-    for start in range(0, len(numbers), _BLOCK):
-        block = numbers[start : start + _BLOCK]
-        np.multiply(block, 1 / quantum, out=scaled[: len(block)])
-        np.rint(scaled[: len(block)], out=whole[: len(block)])
-        if not np.array_equal(scaled[: len(block)], whole[: len(block)]):
-            return False
-    return True
+def _divides(exponent: int, values: Any, scratch: Any) -> bool:
+    """Whether a power of two divides all elements; no if one is not finite."""
+    scaled = torch.mul(values, 2.0**-exponent, out=scratch) if exponent else values
+    return largest(torch.frac(scaled, out=scratch)) == 0
+
+
+def largest(values: Any) -> float:
+    """The largest modulus, NaN if there is one; 0 if there are no elements."""
+    if not values.numel():
+        return 0.0
+    least, most = torch.aminmax(values)
+    return max(-float(least), float(most))
 
 
 def odd_parts(values: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from zeroulp.track.arithmetic import FLOAT32, promoted
 from zeroulp.track.backend import StorageWeakRef, torch
-from zeroulp.track.dyadic import power, quantum_exponent, rounded
+from zeroulp.track.dyadic import largest, power, quantum_exponent, rounded
 from zeroulp.track.grades import Ending, Grade
 from zeroulp.track.state import Span, State
 
@@ -24,10 +24,18 @@ _SWEEP = 16  # records between two sweeps for memory that is gone
 
 @dataclass
 class Shadow:
-    """What is known of one block of memory: a `State` whose bound and grade are flat, one entry for each element."""
+    """
+    What is known of one block of memory.
+
+    Args:
+        state: Its bound and grade are flat, one entry for each element.
+        dtype: Of its elements.
+        looked_at: Whether anything but the format is known yet.
+    """
 
     state: State
     dtype: Any
+    looked_at: bool = True
 
 
 class Ledger:
@@ -60,7 +68,7 @@ class Ledger:
             return State(tensor, None, 0, dead=True, cause=_reinterpreted())
         if tensor.dtype != torch.float64:
             return self._integers(tensor, shadow)
-        if shadow is None or (shadow.state.bound is None and not shadow.state.dead):
+        if shadow is None or not shadow.looked_at:
             shadow = self._adopt(tensor)
         if shadow.dtype != tensor.dtype:
             return replace(shadow.state, value=tensor, dead=True, bound=None, grade=None, cause=_reinterpreted())
@@ -71,8 +79,8 @@ class Ledger:
     def _integers(self, tensor: Any, shadow: Shadow | None) -> State:
         """Integers and truth values are exact, unless they came from something that is not."""
         value = tensor.to(torch.float64)
-        state = State(value, value.abs(), 0)
-        if value.numel() and float(state.bound.amax()) > FLOAT32.exact_integer_limit:
+        state = State(value, None, 0)
+        if largest(value) > FLOAT32.exact_integer_limit:
             beyond = value != rounded(value, FLOAT32)  # what becomes of it as a float is open
             state.grade = torch.where(beyond, int(Grade.NOT_EXACT), 0).to(torch.uint8) if beyond.any() else None
             state.cause = Ending(0, "an integer", f"it is none of {FLOAT32}")
@@ -94,13 +102,12 @@ class Ledger:
         return None if (state := self.state(tensor)).clean else state
 
     def _adopt(self, tensor: Any) -> Shadow:
-        storage = tensor.untyped_storage()
-        flat = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage)
+        flat = _memory(tensor)
         format_ = self.format(tensor)
-        state = State(None, flat.abs(), quantum_exponent(flat), format=format_, stored=format_)
+        state = State(None, None, quantum_exponent(flat), format=format_, stored=format_)
         top = min(format_.max_finite, power(state.exponent + format_.precision))
-        if state.exponent < format_.emin or (flat.numel() and not float(state.bound.amax()) <= top):
-            tiny = (state.bound < format_.min_normal) & (flat != 0)  # which a kernel may take for 0
+        if state.exponent < format_.emin or not largest(flat) <= top:
+            tiny = (flat.abs() < format_.min_normal) & (flat != 0)  # which a kernel may take for 0
             misfit = (flat != rounded(flat, format_)) | tiny  # as NaN does, which some choices drop and some keep
             if misfit.any():
                 count, reason = int(misfit.sum()), f"it holds numbers that are no normal ones of {format_}"
@@ -110,9 +117,9 @@ class Ledger:
         state.span = Span.of(state.exponent)
         return self._keep(tensor, state)
 
-    def _keep(self, tensor: Any, state: State) -> Shadow:
+    def _keep(self, tensor: Any, state: State, *, looked_at: bool = True) -> Shadow:
         storage = tensor.untyped_storage()
-        shadow = Shadow(state, tensor.dtype)
+        shadow = Shadow(state, tensor.dtype, looked_at)
         self._shadows[storage._cdata] = (StorageWeakRef(storage), shadow)  # noqa: SLF001
         self._records += 1
         if self._records % _SWEEP == 0:
@@ -123,7 +130,7 @@ class Ledger:
 
     def name_format(self, tensor: Any, format_: Format | None) -> None:
         """Say in which format the program stores a new tensor, nothing else being known of it."""
-        self._keep(tensor, State(None, None, 0, format=format_))
+        self._keep(tensor, State(None, None, 0, format=format_), looked_at=False)
 
     def rename_format(self, tensor: Any, format_: Format) -> None:
         """Say that the program takes a tensor to be in another format; its numbers stay."""
@@ -138,7 +145,7 @@ class Ledger:
             tensor: In memory of its own.
             state: Its bound and grade are the ledger's from now on: nothing else may write there.
         """
-        bound = None if state.bound is None or state.dead else _flat(state.bound, tensor, torch.float64)
+        bound = None if state.bound is None or state.dead else _flat(state.bound, tensor, state.bound.dtype)
         grade = None if state.grade is None else _flat(state.grade, tensor, torch.uint8)
         self._keep(tensor, replace(state, value=None, bound=bound, grade=grade))
 
@@ -161,7 +168,7 @@ class Ledger:
             grade = None if state.grade is None else state.grade.expand(shape).clone()
             self.record(tensor, replace(state, bound=bound, grade=grade, format=format_ or state.format))
             return
-        if shadow is None or (tensor.dtype == torch.float64 and shadow.state.bound is None and not shadow.state.dead):
+        if shadow is None or (tensor.dtype == torch.float64 and not shadow.looked_at):
             shadow = self._adopt(tensor) if tensor.dtype == torch.float64 else self._keep(tensor, State(None, None, 0))
         if shadow.dtype != tensor.dtype:
             shadow.state = replace(shadow.state, dead=True, bound=None, grade=None, cause=_reinterpreted())
@@ -191,10 +198,9 @@ def _merge(shadow: Shadow, tensor: Any, new: State) -> None:
         if old.grade is None:
             old.grade = torch.full((n,), worst, dtype=torch.uint8, device=tensor.device)
         _strided(old.grade, tensor).copy_(new.grades)
-    if tensor.dtype == torch.float64:
-        if old.bound is None:
-            old.bound = torch.zeros(n, dtype=torch.float64, device=tensor.device)
-        _strided(old.bound, tensor).copy_(new.bounds)
+    if tensor.dtype == torch.float64 and (old.bound is not None or not new.single):
+        old.bound = _memory(tensor).abs() if old.bound is None else old.bound.to(torch.float64)
+        _strided(old.bound, tensor).copy_(torch.as_tensor(new.bounds))
     if old.dead:
         old.exponent, old.span, old.factors, old.dead = new.exponent, new.span, new.factors, False
     elif not new.dead:
@@ -217,6 +223,11 @@ def _graded(known: State, tensor: Any) -> Any:
         return None
     grade = _strided(known.grade, tensor)
     return grade if grade.any() else None
+
+
+def _memory(tensor: Any) -> Any:
+    """All of the memory that a tensor lies in."""
+    return torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(tensor.untyped_storage())
 
 
 def _strided(flat: Any, tensor: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from zeroulp.errors import ProgramError
 from zeroulp.track.backend import DispatchMode, FunctionMode, torch
-from zeroulp.track.call import Call, tensors_in
+from zeroulp.track.call import METADATA, Call, tensors_in
 from zeroulp.track.dyadic import FORMATS, dtype_of
 from zeroulp.track.ledger import Ledger
 
@@ -39,12 +39,16 @@ class Float64Mode(DispatchMode):  # type: ignore[misc]
 
     Args:
         storage: Format of tensors that the program gives none.
+
+    Attributes:
+        kept: Names of the operands by their memory, which nobody may write to.
     """
 
     def __init__(self, storage: Format) -> None:
         super().__init__()
         self.ledger = Ledger(storage)
         self.prefix = ""
+        self.kept: dict[int, str] = {}
         self._widened: dict[tuple[Any, ...], tuple[Any, Any]] = {}
         compiler = sys.modules.get("torch._dynamo")
         self._seen = self._see if compiler is None else compiler.disable(self._see)
@@ -95,6 +99,9 @@ class Float64Mode(DispatchMode):  # type: ignore[misc]
         for argument in call.func._schema.arguments:  # noqa: SLF001
             if argument.alias_info is not None and argument.alias_info.is_write:
                 for tensor in tensors_in(call.arguments[argument.name]):
+                    name = self.kept.get(tensor.untyped_storage()._cdata)  # noqa: SLF001
+                    if name is not None and call.name not in METADATA:
+                        raise changed_in_place(name)
                     if tensor.is_floating_point() and tensor.dtype != torch.float64:
                         raise ProgramError(
                             f"the reference changes a tensor of {tensor.dtype} in place, in {call.label}",
@@ -122,6 +129,15 @@ class Float64Mode(DispatchMode):  # type: ignore[misc]
 
     def read(self, tensor: Any) -> None:
         """The program looks at the elements of a tensor in Python."""
+
+
+def changed_in_place(name: str) -> ProgramError:
+    """That the program wrote to an operand."""
+    return ProgramError(
+        f"the reference changes its operand {name!r} in place",
+        why="a kernel gets that operand too, and is to leave it as it is",
+        do="clone it first",
+    )
 
 
 class NamedFormats(FunctionMode):  # type: ignore[misc]

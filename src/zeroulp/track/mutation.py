@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.track.backend import torch
-from zeroulp.track.call import tensors_in
+from zeroulp.track.call import METADATA, tensors_in
 from zeroulp.track.grades import Ending
 from zeroulp.track.settling import store, widen_rounded
 from zeroulp.track.state import State, of_number
@@ -15,21 +15,6 @@ if TYPE_CHECKING:
     from zeroulp.track.call import Call
     from zeroulp.track.tracker import Tracker
 
-METADATA = frozenset(
-    [
-        "as_strided_",
-        "detach_",
-        "resize_",
-        "resize_as_",
-        "set_",
-        "squeeze_",
-        "swapaxes_",
-        "swapdims_",
-        "t_",
-        "transpose_",
-        "unsqueeze_",
-    ]
-)
 _OTHERS = {"_index_put_impl_": "index_put"}
 
 
@@ -71,9 +56,10 @@ def mutate(tracker: Tracker, call: Call) -> Any:
 def _overwrite(tracker: Tracker, call: Call, target: Any, source: State) -> None:
     """Copy what *source* says over a tensor of float64, in the format that the program stores it in."""
     value = torch.as_tensor(source.value, dtype=torch.float64).to(target.device)
-    bound = torch.as_tensor(source.bounds, dtype=torch.float64).to(target.device)
+    bound = None if source.single or source.dead else source.bound.to(target.device, copy=True)
     format_ = tracker.ledger.format(target)
-    draft = replace(source, value=value.clone(), bound=bound.clone(), format=format_)
+    value = value if source.dead or source.format is format_ else value.clone()
+    draft = replace(source, value=value, bound=bound, format=format_)
     if not source.dead:
         if source.format is not None:
             widen_rounded(draft, [source.format])

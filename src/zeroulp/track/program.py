@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from zeroulp.errors import ProgramError, ZeroulpError
 from zeroulp.track.backend import pytree, torch
 from zeroulp.track.dyadic import FORMATS
-from zeroulp.track.modes import Float64Mode, running
+from zeroulp.track.modes import Float64Mode, changed_in_place, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,13 +64,11 @@ class Program:
         return program
 
     def fresh(self, operands: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Copies of the operands for one run: floating ones in float64."""
+        """The operands for a run: floating ones in float64; in memory of their own, but for those of float64 as is."""
         found = self.operands if operands is None else operands
+        taken: set[int] = set()
         with torch.inference_mode(mode=False):  # whose tensors do not count what is written to them
-            return {
-                name: tensor.detach().to(torch.float64, copy=True) if tensor.is_floating_point() else tensor.clone()
-                for name, tensor in found.items()
-            }
+            return {name: _fresh(tensor.detach(), taken) for name, tensor in found.items()}
 
     def format(self, name: str) -> Format:
         """The format of a floating operand."""
@@ -86,6 +84,7 @@ class Program:
         for name, tensor in operands.items():
             if tensor.dtype == torch.float64:
                 mode.ledger.name_format(tensor, self.format(name))
+            mode.kept[tensor.untyped_storage()._cdata] = name  # noqa: SLF001
         reference = self.reference if self._double is None else self._double
         versions = [tensor._version for tensor in operands.values()]  # noqa: SLF001
         try:
@@ -102,11 +101,7 @@ class Program:
             raise _failure(error) from error
         for (name, tensor), version in zip(operands.items(), versions, strict=True):
             if tensor._version != version:  # noqa: SLF001
-                raise ProgramError(
-                    f"the reference changes its operand {name!r} in place",
-                    why="a kernel gets that operand too, and is to leave it as it is",
-                    do="clone it first",
-                )
+                raise changed_in_place(name)
         tensors = [leaf.detach() for leaf in pytree.tree_leaves(returned) if isinstance(leaf, torch.Tensor)]
         if not tensors:
             raise ProgramError(
@@ -137,6 +132,18 @@ class Program:
 
 class _AgainError(Exception):
     """The reference asks for gradients: run it again with them."""
+
+
+def _fresh(tensor: Any, taken: set[int]) -> Any:
+    """One operand for a run: itself, if it is all of a block of float64 that is no other operand's."""
+    if not tensor.is_floating_point():
+        return tensor.clone()
+    storage = tensor.untyped_storage()
+    alone = storage.nbytes() == tensor.numel() * tensor.element_size() and storage._cdata not in taken  # noqa: SLF001
+    if tensor.dtype == torch.float64 and alone and 0 not in tensor.stride() and not tensor.is_inference():
+        taken.add(storage._cdata)  # noqa: SLF001
+        return tensor
+    return tensor.to(torch.float64, copy=True)
 
 
 def _dense(name: str, value: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from zeroulp.track.arithmetic import FLOAT32, FLOAT64
 from zeroulp.track.backend import torch
-from zeroulp.track.dyadic import odd_parts, power, quantum_exponent, rounded
+from zeroulp.track.dyadic import largest, odd_parts, power, quantum_exponent, rounded
 from zeroulp.track.grades import Ending, Grade
 from zeroulp.track.state import Span, State
 
@@ -36,7 +36,14 @@ class Lose(Protocol):
 
 def exact_bounds(draft: State) -> Any:
     """Bounds of the algebraic elements; 0 for the others."""
-    return draft.bound if draft.grade is None else torch.where(draft.grade == 0, draft.bound, 0.0)
+    return draft.bounds if draft.grade is None else torch.where(draft.grade == 0, draft.bounds, 0.0)
+
+
+def largest_bound(draft: State) -> float:
+    """The largest bound of an algebraic element; 0 if there is none."""
+    if draft.grade is None:
+        return largest(draft.value if draft.bound is None else draft.bound)
+    return largest(exact_bounds(draft))
 
 
 def fit_sums(draft: State, arithmetic: Arithmetic, lose: Lose) -> float | None:
@@ -48,16 +55,16 @@ def fit_sums(draft: State, arithmetic: Arithmetic, lose: Lose) -> float | None:
     """
     assert draft.format is not None
     sums, p = arithmetic.sums(draft.format), arithmetic.sum_bits(draft.format)
-    if not draft.bound.numel():
+    if not draft.value.numel():
         return None
     if draft.span.low > -sums.emin:
         lose(exact_bounds(draft) != 0, f"partial results may be no normal numbers of {sums}")
     # a partial result has at most as many quanta, each at most 2**high; its cofactor is at least 2**-low
-    largest = math.ldexp(sums.max_finite, min(0, max(draft.exponent - draft.span.high, -draft.span.low)))
-    bounds, limit = exact_bounds(draft), min(power(p + draft.exponent), largest)
-    worst = float(bounds.amax())
+    top = math.ldexp(sums.max_finite, min(0, max(draft.exponent - draft.span.high, -draft.span.low)))
+    limit = min(power(p + draft.exponent), top)
+    worst = largest_bound(draft)
     if not worst <= limit:
-        over = ~(bounds <= limit)
+        over = ~(exact_bounds(draft) <= limit)
         quanta = math.log2(worst) - draft.exponent if 0 < worst < math.inf else math.inf
         if draft.factors is not None and draft.factors <= _PAIR:
             over = _single_products(draft, over, arithmetic, lose)
@@ -66,7 +73,7 @@ def fit_sums(draft: State, arithmetic: Arithmetic, lose: Lose) -> float | None:
             lose(over, reason, bits=quanta)
         else:
             lose(over, f"partial results may leave the range of {sums}")
-        worst = float(exact_bounds(draft).amax())
+        worst = largest_bound(draft)
     return math.log2(worst) - draft.exponent if 0 < worst < math.inf else None
 
 
@@ -85,7 +92,7 @@ def _single_products(draft: State, over: Any, arithmetic: Arithmetic, lose: Lose
     slack = draft.span.high + draft.span.low
     inside = (size <= math.ldexp(sums.max_finite, -slack)) & (size >= math.ldexp(sums.min_normal, slack))
     short = over & inside & (odd_parts(draft.value) <= power(p))
-    draft.bound = torch.where(short, size, draft.bound)
+    draft.bound = None if draft.bound is None else torch.where(short, size, draft.bounds)
     over = over & ~short
     exact = short if draft.grade is None else short & (draft.grade == 0)
     others = ~over if draft.grade is None else ~over & (draft.grade == 0)
@@ -121,19 +128,22 @@ def store(draft: State, arithmetic: Arithmetic, lose: Lose, bits: float | None =
     draft.stored = draft.format
     deliberate = draft.format is FLOAT64  # what another format would round, nobody knows the use of
     format_ = arithmetic.storage if deliberate else draft.format
-    if bits is not None and not deliberate:
-        top = bits + draft.exponent
-        if bits <= format_.precision and top <= format_.emax and draft.exponent >= format_.emin:
-            return
-    value = draft.value
-    stored = rounded(value, format_)
-    beyond = ~torch.isinf(value) & ~normal(value, format_)
-    off = (stored != value) & ~beyond
-    if not bool((off | beyond).any()):
+    inside = bits is not None and bits + draft.exponent <= format_.emax and draft.exponent >= format_.emin
+    if inside and bits is not None and bits <= format_.precision and not deliberate:
         return
+    value = draft.value
+    if inside and not deliberate and largest(value) <= power(format_.precision + draft.exponent):
+        return
+    stored = rounded(value, format_)
+    off = stored != value
+    if not inside:
+        beyond = ~torch.isinf(value) & ~normal(value, format_)
+        off &= ~beyond
+        lose(beyond if draft.grade is None else beyond & (draft.grade == 0), f"it is no normal number of {format_}")
     if draft.grade is not None:
-        off, beyond = off & (draft.grade == 0), beyond & (draft.grade == 0)
-    lose(beyond, f"it is no normal number of {format_}")
+        off &= draft.grade == 0
+    if not bool(off.any()):
+        return
     lose(off, f"it is rounded to {format_}", Grade.NOT_EXACT if deliberate else Grade.ROUNDED_ONCE)
     if not deliberate:
         value.copy_(torch.where(off, stored, value))
@@ -148,7 +158,7 @@ def widen_rounded(draft: State, formats: Iterable[Format]) -> None:
 def rebase(draft: State) -> None:
     """Take a result for data: its elements are single terms from here on."""
     exact = draft.value if draft.grade is None else torch.where(draft.grade == 0, draft.value, 0.0)
-    draft.bound = draft.value.abs()
+    draft.bound = None
     draft.exponent = quantum_exponent(exact)
     draft.span = Span.of(draft.exponent)
     draft.factors = 1
@@ -165,7 +175,7 @@ def as_constant(ledger: Ledger, tensor: Any, format_: Format) -> None:
     twice = (direct != stored) | (torch.isfinite(stored) & ~normal(stored, format_))
     grade = torch.where(twice, int(Grade.NOT_EXACT), 0).to(torch.uint8) if twice.any() else None
     tensor.copy_(stored)
-    state = State(tensor, stored.abs(), quantum_exponent(stored), grade=grade, format=format_, stored=format_)
+    state = State(tensor, None, quantum_exponent(stored), grade=grade, format=format_, stored=format_)
     if grade is not None:
         state.cause = Ending(0, "a constant", f"it is rounded to {FLOAT32} and to {format_}, or no normal number of it")
     state.span = Span.of(state.exponent)

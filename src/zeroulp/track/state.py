@@ -54,7 +54,8 @@ class State:
 
     Args:
         value: The exact elements, float64; or a Python number.
-        bound: Sum of |terms| behind every element, the same shape. Without meaning where the grade is not exact.
+        bound: Sum of |terms| behind every element, the same shape, float64 or float32. None: each element is a single
+            term, and its own modulus the bound. Without meaning where the grade is not exact.
         grade: `Grade` of every element (uint8); None: all algebraic.
         dead: Whether no element is exact; *grade* is None then.
         exponent: Base-2 exponent of the quantum, a power of two that divides every term of every exact element.
@@ -93,8 +94,17 @@ class State:
 
     @property
     def bounds(self) -> Any:
-        """The bound of every element, zeros where nothing is exact."""
-        return torch.zeros_like(self.value) if self.bound is None else self.bound
+        """The bound of every element written out, in float64; zeros if nothing is exact."""
+        if self.dead:
+            return torch.zeros_like(torch.as_tensor(self.value))
+        if not torch.is_tensor(self.value):
+            return self.bound
+        return self.value.abs() if self.bound is None else self.bound.to(torch.float64)
+
+    @property
+    def single(self) -> bool:
+        """Whether each exact element is a single term."""
+        return self.bound is None or not torch.is_tensor(self.value)
 
 
 def of_number(number: complex) -> State:

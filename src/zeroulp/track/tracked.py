@@ -28,7 +28,7 @@ class Output:
 
     Args:
         values: What a correct kernel returns where the grade is exact: float64, or the integers or truth values.
-        bound: Sum of |terms| behind every element (float64); without meaning where it is not exact, 0 for integers.
+        terms: `bound` in memory; None: each exact element is a single term.
         quantum_exponent: Base-2 exponent of the power of two that divides every term; None: all exact elements are 0.
         grade: `Grade` of every element (uint8).
         format: Format that the reference stores it in; None for integers and truth values.
@@ -38,12 +38,19 @@ class Output:
     """
 
     values: Any
-    bound: Any
+    terms: Any
     quantum_exponent: int | None
     grade: Any
     format: Format | None
     ended: Ending | None
     leans: frozenset[str] = frozenset()
+
+    @property
+    def bound(self) -> Any:
+        """Sum of |terms| behind every element (float64); without meaning where it is not exact, 0 for integers."""
+        if self.format is None:
+            return torch.zeros(self.values.shape, dtype=torch.float64, device=self.values.device)
+        return self.values.abs() if self.terms is None else self.terms.to(torch.float64)
 
     def share(self, grade: Grade) -> float:
         """Share of the elements of this grade; 1 for ALGEBRAIC where there are no elements."""
@@ -215,8 +222,8 @@ def _output(tracker: Tracker, tensor: Any) -> Output:
     floating = tensor.dtype == torch.float64
     exponent = state.exponent if floating and state.exponent < NEUTRAL // 2 and not state.dead else None
     return Output(
-        values=tensor,
-        bound=state.bounds if floating else torch.zeros(tensor.shape, dtype=torch.float64),
+        values=tensor.clone() if tensor.untyped_storage()._cdata in tracker.kept else tensor,  # noqa: SLF001
+        terms=state.bound,
         quantum_exponent=exponent,
         grade=state.grades.reshape(tensor.shape),
         format=(tracker.ledger.format(tensor) if floating else None),

@@ -1,4 +1,4 @@
-"""Averages: an exact sum, and one division."""
+"""Sums of the elements of one tensor, and averages: an exact sum, and one division."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from zeroulp.track.backend import torch
 from zeroulp.track.rules.base import NOT_EXACT, unknown
+from zeroulp.track.rules.bounds import Bounds
 from zeroulp.track.rules.multilinear import multilinear
 from zeroulp.track.rules.products import divided_by_count
 from zeroulp.track.rules.selection import selection_of_bags
@@ -19,44 +20,59 @@ if TYPE_CHECKING:
     from zeroulp.track.tracker import Tracker
 
 
-def _total(state: State, add: Callable[[Any], Any]) -> State:
-    """The state of a sum of elements of one tensor."""
+def _total(state: State, add: Callable[[Any], Any], add_moduli: Callable[[Any], Any] | None = None) -> State:
+    """The state of a sum of elements of one tensor; *add_moduli* is one of their moduli, where there is a short way."""
     draft = joined([state])
     draft.value, draft.factors = add(state.value), None
     draft.dead = state.dead
-    if not state.dead:
-        draft.bound = add(state.bound)
-        if not state.clean:
-            reached = add((state.grades > 0).to(torch.float64)) > 0
-            draft.grade = torch.where(reached, NOT_EXACT, 0).to(torch.uint8)
+    if add_moduli and state.single:
+        draft.bound = add_moduli(state.value)
+    elif not state.dead:
+        bounds = Bounds(lambda moduli: [add(moduli["self"])], {"self": state}, sums=True)
+        draft.bound = bounds.of(0, draft.exponent)
+    if not state.clean and not state.dead:
+        reached = add((state.grades > 0).to(torch.float64)) > 0
+        draft.grade = torch.where(reached, NOT_EXACT, 0).to(torch.uint8)
     return draft
+
+
+def _by_dims(call: Call) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """How a call adds elements, and their moduli."""
+    dims, keep = call.arguments.get("dim") or None, call.arguments.get("keepdim", False)
+
+    def add(values: Any) -> Any:
+        return values.sum() if dims is None and not keep else values.sum(dims, keepdim=keep)
+
+    return add, lambda values: torch.linalg.vector_norm(values, 1, dims, keep)
+
+
+def total(tracker: Tracker, call: Call) -> Any:
+    """The sum of all elements, or over some dimensions."""
+    if call.arguments["dtype"] not in {None, torch.float64}:
+        return unknown(tracker, call, f"a sum as {call.arguments['dtype']}")
+    return tracker.settle(call, _total(call.state("self"), *_by_dims(call)))
 
 
 def mean(tracker: Tracker, call: Call) -> Any:
     """Over all elements, or over some dimensions."""
-    state, dims = call.state("self"), call.arguments.get("dim")
-    keep = call.arguments.get("keepdim", False)
-
-    def add(values: Any) -> Any:
-        return values.sum() if dims is None else values.sum(dims, keepdim=keep)
-
-    total = _total(state, add)
-    if not total.value.numel():
+    state = call.state("self")
+    added = _total(state, *_by_dims(call))
+    if not added.value.numel():
         return unknown(tracker, call, "a mean of nothing")
-    return divided_by_count(tracker, call, total, state.value.numel() // total.value.numel())
+    return divided_by_count(tracker, call, added, state.value.numel() // added.value.numel())
 
 
 def pool(tracker: Tracker, call: Call) -> Any:
     """Over windows, which may reach beyond the edge."""
     state, dims = call.state("self"), 3 if "3d" in call.name else 2
-    total = _total(state, lambda values: call.run(self=values, divisor_override=1))
+    added = _total(state, lambda values: call.run(self=values, divisor_override=1))
     if (override := call.arguments["divisor_override"]) is not None:
-        return divided_by_count(tracker, call, total, override)
+        return divided_by_count(tracker, call, added, override)
     shape = [1] * (state.value.dim() - dims) + list(state.value.shape[-dims:])
     ones = torch.ones(shape, dtype=torch.float64, device=state.value.device)
     within, share = call.run(self=ones, divisor_override=1), call.run(self=ones)
     counts = torch.where(within > 0, (within / share).round(), 1.0)  # windows that see padding alone: 0 / anything
-    return divided_by_count(tracker, call, total, _single(counts))
+    return divided_by_count(tracker, call, added, _single(counts))
 
 
 def adaptive_pool(tracker: Tracker, call: Call) -> Any:
@@ -112,6 +128,6 @@ def embedding_bag(tracker: Tracker, call: Call) -> Any:
     if mode == 2:
         return selection_of_bags(tracker, call)
     state, others = call.state("weight"), call.run(mode=0)[1:]
-    total = _total(state, lambda values: call.run(weight=values, mode=0)[0])
+    added = _total(state, lambda values: call.run(weight=values, mode=0)[0])
     counts = call.run(weight=torch.ones_like(state.value[:, :1]), mode=0)[0].clamp(min=1)
-    return divided_by_count(tracker, call, total, _single(counts)), *others
+    return divided_by_count(tracker, call, added, _single(counts)), *others

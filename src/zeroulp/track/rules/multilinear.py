@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from zeroulp.track.backend import torch
 from zeroulp.track.grades import Grade
 from zeroulp.track.rules.base import NOT_EXACT, Rule, unknown
+from zeroulp.track.rules.bounds import Bounds
 from zeroulp.track.state import State, first_cause, multiplied
 
 if TYPE_CHECKING:
@@ -60,7 +61,12 @@ def multilinear(*formulas: str) -> Rule:
 
 
 def evaluate(
-    tracker: Tracker, call: Call, outputs: list[Groups], regrade: Callable[[Any, list[State]], Any] | None = None
+    tracker: Tracker,
+    call: Call,
+    outputs: list[Groups],
+    regrade: Callable[[Any, list[State]], Any] | None = None,
+    *,
+    elementwise: bool = False,
 ) -> Any:
     """
     Apply formulas to a call.
@@ -70,16 +76,19 @@ def evaluate(
         call: The call.
         outputs: What each of its results is.
         regrade: What to make of the grades of the (only) result, given the states of the operands.
+        elementwise: Whether an element of the result is made of the elements at the same place.
     """
     names = list(dict.fromkeys(name for groups in outputs for _, group in groups for name in group))
     names = [name for name in names if call.arguments.get(name) is not None]
     if call.doubts(*names) is not None:
         return unknown(tracker, call, "a place depends on a value that is not exact")
     states = {name: call.state(name) for name in names}
-    minus = {group[0] for groups in outputs for sign, group in groups if sign < 0}
+    minus = frozenset(group[0] for groups in outputs for sign, group in groups if sign < 0)
     value = call.run(**{name: state.value for name, state in states.items()})
     many = isinstance(value, (tuple, list))
-    results, bounds, number = list(value) if many else [value], None, tracker.step()
+    results, number = list(value) if many else [value], tracker.step()
+    sums = _adds_only(call, outputs, states)
+    bounds = Bounds(lambda m: _listed(call.run(**m)), states, minus, sums=sums, elementwise=elementwise)
     for i, groups in enumerate(outputs):
         if results[i] is None or not groups:
             continue
@@ -88,16 +97,23 @@ def evaluate(
         draft.value = results[i]
         draft.dead = any(state.dead for group in parts for state in group)
         if not draft.dead:
-            if bounds is None:
-                moduli = {name: -state.bound if name in minus else state.bounds for name, state in states.items()}
-                run = call.run(**moduli)
-                bounds = list(run) if many else [run]
-            draft.bound = bounds[i]
+            draft.bound = bounds.of(i, draft.exponent)
             draft.grade = _reached(call, states, groups, i)
             if regrade and draft.grade is not None:
                 draft.grade = regrade(draft.grade, list(states.values()))
         results[i] = tracker.settle(call, draft, number=number)
     return tuple(results) if many else results[0]
+
+
+def _listed(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def _adds_only(call: Call, outputs: list[Groups], states: dict[str, State]) -> bool:
+    """Whether no two tensors are multiplied, and no other float64 ones take part."""
+    tensors = {name for name, state in states.items() if torch.is_tensor(state.value)}
+    single = all(len(tensors.intersection(group)) <= 1 for groups in outputs for _, group in groups)
+    return single and len(call.floats) == sum(each.dtype == torch.float64 for each in call.tensors(*states))
 
 
 def _present(groups: Groups, states: dict[str, State]) -> list[list[State]]:
@@ -141,7 +157,7 @@ def _keep_rounded(grade: Any, states: list[State]) -> Any:
     """Adding what has no terms changes nothing: what was rounded once stays so."""
     for kept, nothing in (states[:2], states[1::-1]):
         if not kept.clean and nothing.clean and torch.is_tensor(kept.value):
-            once = (kept.grades == int(Grade.ROUNDED_ONCE)) & (torch.as_tensor(nothing.bound) == 0)
+            once = (kept.grades == int(Grade.ROUNDED_ONCE)) & (torch.as_tensor(nothing.bounds) == 0)
             grade = torch.where(once.expand(grade.shape), int(Grade.ROUNDED_ONCE), grade).to(torch.uint8)
     return grade
 
@@ -152,9 +168,10 @@ _SUM, _SUM_SCALED, _DIFFERENCE = parse("self + other"), parse("self + alpha*othe
 def add(tracker: Tracker, call: Call) -> Any:
     """A sum of two."""
     plain = call.arguments["alpha"] == 1
-    return evaluate(tracker, call, [_SUM if plain else _SUM_SCALED], _keep_rounded if plain else None)
+    formula = _SUM if plain else _SUM_SCALED
+    return evaluate(tracker, call, [formula], _keep_rounded if plain else None, elementwise=True)
 
 
 def subtract(tracker: Tracker, call: Call) -> Any:
     """A difference: the bound is that of the sum."""
-    return evaluate(tracker, call, [_DIFFERENCE])
+    return evaluate(tracker, call, [_DIFFERENCE], elementwise=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.track.backend import torch
-from zeroulp.track.dyadic import power
+from zeroulp.track.dyadic import largest, power
 from zeroulp.track.rules.base import NOT_EXACT, unknown
 from zeroulp.track.rules.selection import chosen
 
@@ -103,9 +103,9 @@ def max_pool(tracker: Tracker, call: Call) -> Any:
         grade = call.run(self=state.grades.to(torch.float64))[0].to(torch.uint8)
     drafted = tracker.settle(call, chosen([state], value, grade), arithmetic=False)
     bits, exponent = state.value.numel().bit_length() + 1, min(0, state.exponent)
-    if state.value.numel() and float(state.value.abs().amax()) <= power(_FLOAT64_BITS - 1 - bits + exponent):
+    if largest(state.value) <= power(_FLOAT64_BITS - 1 - bits + exponent):
         raised = torch.arange(state.value.numel(), dtype=torch.float64, device=value.device).reshape(state.value.shape)
-        tie = call.run(self=state.value + raised * power(exponent - bits))[1] != places
+        tie = call.run(self=raised.mul_(power(exponent - bits)).add_(state.value))[1] != places
     else:
         tie = torch.ones_like(places, dtype=torch.bool)
     _enter_places(tracker, places, tie, grade, state)

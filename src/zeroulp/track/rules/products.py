@@ -40,7 +40,7 @@ def product_of(tracker: Tracker, call: Call, states: list[State]) -> Any:
     draft.value = torch.as_tensor(left.value * right.value)
     draft.dead = left.dead or right.dead
     if not draft.dead:
-        draft.bound = torch.as_tensor(left.bound * right.bound)
+        draft.bound = None if left.single and right.single else torch.as_tensor(left.bounds * right.bounds)
         grade = worst(states, draft.value.shape)
         if grade is not None:
             draft.grade = doubtful(grade)
@@ -55,7 +55,9 @@ def product_of(tracker: Tracker, call: Call, states: list[State]) -> Any:
 def _is_single_power(state: State) -> Any:
     if not torch.is_tensor(state.value):
         return torch.tensor(is_power(state.value))
-    single = (torch.frexp(state.value)[0].abs() == 0.5) & (state.bound == state.value.abs())
+    single = torch.frexp(state.value)[0].abs() == 0.5
+    if state.bound is not None:
+        single &= state.bounds == state.value.abs()
     return single if state.factors is not None else torch.zeros_like(single)
 
 
@@ -91,7 +93,7 @@ def running_product(tracker: Tracker, call: Call) -> Any:
     odds = call.run(self=torch.where(odd == 0, 1.0, odd))  # of some factors, although one may be 0
     exact = (odds <= power(p)) & (reach[0] + p <= sums.emax) & (reach[1] <= -sums.emin)
     value = call.run()
-    draft = State(value, value.abs(), quantum_exponent(torch.where(exact, value, 0.0)), leans=state.leans)
+    draft = State(value, None, quantum_exponent(torch.where(exact, value, 0.0)), leans=state.leans)
     draft.span, draft.factors = Span(*(int(torch.where(exact, r, 0.0).max()) for r in reach)), None
     draft.cause = state.cause
     number = tracker.step()
@@ -118,7 +120,7 @@ def divide(tracker: Tracker, call: Call) -> Any:
     if torch.is_tensor(under.value) and under.clean and bool(_is_single_power(under).all()):
         inverse = 1.0 / under.value
         exponent = quantum_exponent(inverse)
-        single = replace(under, value=inverse, bound=inverse.abs(), exponent=exponent, span=Span.of(exponent))
+        single = replace(under, value=inverse, bound=None, exponent=exponent, span=Span.of(exponent))
         return product_of(tracker, call, [over, replace(single, leans=under.leans | {DIVISION})])
     return quotient(tracker, call, over, under)
 
@@ -137,7 +139,7 @@ def quotient(tracker: Tracker, call: Call, over: State, under: State, number: in
         tracker.divisors.add(float(under.value))
     format_ = call.result_format() or tracker.ledger.storage
     value = torch.as_tensor(over.value / under.value)
-    draft = State(value, value.abs(), 0, leans=over.leans | under.leans | {DIVISION}, factors=1, format=format_)
+    draft = State(value, None, 0, leans=over.leans | under.leans | {DIVISION}, factors=1, format=format_)
     draft.cause = multiplied(states).cause
     if over.dead or under.dead:
         draft.dead = True
@@ -161,7 +163,7 @@ def reciprocal(tracker: Tracker, call: Call) -> Any:
     """One divided by an element."""
     state = call.state("self")
     one = torch.ones_like(state.value)
-    return quotient(tracker, call, State(one, one, 0, factors=0), state)
+    return quotient(tracker, call, State(one, None, 0, factors=0), state)
 
 
 def divided_by_count(tracker: Tracker, call: Call, total: State, count: Any) -> Any:
@@ -187,4 +189,4 @@ def divided_by_count(tracker: Tracker, call: Call, total: State, count: Any) -> 
     divisor = torch.as_tensor(count, dtype=torch.float64, device=total.value.device)
     tracker.divisors.update(each for each in divisor.unique().tolist() if not is_power(each))
     divisor = divisor.expand(total.value.shape)
-    return quotient(tracker, call, total, State(divisor, divisor, 0), number)
+    return quotient(tracker, call, total, State(divisor, None, 0), number)

@@ -1,7 +1,7 @@
 """
 Operators that choose among elements, or look at one alone, and add nothing.
 
-What they return is data: a single term with its own modulus for a bound. A kernel has to have the operands at hand
+What they return is data: a single term each. A kernel has to have the operands at hand
 before it chooses, so no operation is merged across one of these.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def chosen(states: list[State], value: Any, grade: Any) -> State:
     """What is known of elements chosen from these states."""
     draft = joined(states)
-    draft.value, draft.bound, draft.factors = value, value.abs(), 1
+    draft.value, draft.factors = value, 1
     draft.grade, draft.cause = grade, first_cause(states)
     draft.span = Span.of(draft.exponent)
     return draft

@@ -34,7 +34,9 @@ def structural(*names: str, fill: str = "", clash: Callable[[Call], Any] | None 
         number = call.arguments.get(fill) if fill else None
         constant = [] if number is None else [of_number(number)]
         value = call.run(**({fill: constant[0].value} if constant else {}))
-        bounds = _moved(call, names, states, lambda s: s.bounds, {fill: constant[0].bound} if constant else {})
+        bounds = None
+        if not all(state.single for state in parts):
+            bounds = _moved(call, names, states, lambda s: s.bounds, {fill: constant[0].bound} if constant else {})
         grades = None
         if not all(state.clean for state in parts):
             grades = _moved(call, names, states, lambda s: s.grades.to(torch.float64), {fill: 0.0} if constant else {})
@@ -43,7 +45,7 @@ def structural(*names: str, fill: str = "", clash: Callable[[Call], Any] | None 
         results = []
         for i, part in enumerate(value if many else [value]):
             draft = joined([*parts, *constant])
-            draft.value, draft.bound = part, bounds[i] if many else bounds
+            draft.value, draft.bound = part, bounds[i] if many and bounds is not None else bounds
             draft.grade = None if grades is None else (grades[i] if many else grades).round().to(torch.uint8)
             twice = clash(call) if clash else None
             if twice is not None and twice.any():
@@ -73,7 +75,8 @@ def where(tracker: Tracker, call: Call) -> Any:
     value = call.run(**{n: s.value for n, s in zip(("self", "other"), states, strict=True)})
     draft = joined(states)
     draft.value = value
-    draft.bound = torch.where(condition, *[torch.as_tensor(state.bounds) for state in states]).expand(value.shape)
+    if not all(state.single for state in states):
+        draft.bound = torch.where(condition, *[torch.as_tensor(state.bounds) for state in states]).expand(value.shape)
     mask = tracker.ledger.doubtful(condition)
     if states[0].exponent != states[1].exponent:  # one that nothing is taken from has no say in the quantum
         pairs = zip(states, (condition, ~condition), strict=True)
@@ -91,7 +94,7 @@ def _takes(state: State, chosen: Any) -> bool:
     """Whether an exact element that has any terms is among those chosen."""
     if state.dead:
         return False
-    bound = torch.as_tensor(state.bound)
+    bound = torch.as_tensor(state.value if state.bound is None else state.bound)
     exact = bound != 0 if state.grade is None else (bound != 0) & (state.grade == 0)
     return bool((exact & chosen).any())
 
@@ -100,7 +103,7 @@ def gather(tracker: Tracker, call: Call) -> Any:
     """Elements by their places: one whose place is not exact is not either."""
     state, places = call.state("self"), tracker.ledger.doubtful(call.arguments["index"])
     draft = joined([state])
-    draft.value, draft.bound = call.run(), call.run(self=state.bounds)
+    draft.value, draft.bound = call.run(), None if state.bound is None else call.run(self=state.bound)
     if not state.clean:
         draft.grade = call.run(self=state.grades)
     if places is not None:
@@ -122,7 +125,7 @@ def cast(tracker: Tracker, call: Call) -> Any:
             return value
         return unknown(tracker, call, f"a conversion to {value.dtype}")
     draft = joined([state])
-    draft.value, draft.bound = value, state.bounds.clone()
+    draft.value, draft.bound = value, None if state.bound is None else state.bound.clone()
     draft.grade = None if state.clean else state.grades.clone()
     return tracker.settle(call, draft, arithmetic=False)
 
@@ -131,6 +134,6 @@ def copied(tracker: Tracker, call: Call) -> Any:
     """An operator that changes no element's modulus, and keeps its place."""
     state = call.state("self")
     draft = joined([state])
-    draft.value, draft.bound = call.run(), state.bounds.clone()
+    draft.value, draft.bound = call.run(), None if state.bound is None else state.bound.clone()
     draft.grade = None if state.clean else state.grades.clone()
     return tracker.settle(call, draft, arithmetic=False)

@@ -53,7 +53,7 @@ TABLE: dict[str, Rule] = {
     "add": add,
     "sub": subtract,
     "rsub": decomposed(as_.reversed_difference),
-    "sum": multilinear("self"),
+    "sum": averages.total,
     "cumsum": multilinear("self"),
     "bincount": multilinear("weights"),
     "trace": decomposed(as_.trace),

@@ -1,1 +1,0 @@
-def matmul(a,b): return a@b

@@ -1,0 +1,117 @@
+"""Sums of |terms|: exact whatever format they are kept in, right where memory is shared; operands stay as they are."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zeroulp import track
+from zeroulp.errors import ProgramError
+
+TOP = 2**24
+
+SUMS = {
+    "sum": lambda x: x.sum(0),
+    "sum of two": lambda x: x[:1] + x[1:2] + x[2:].sum(0, keepdim=True),
+    "cumsum": lambda x: x.cumsum(0)[-1],
+    "index_add": lambda x: torch.zeros_like(x).index_add(0, torch.zeros(len(x), dtype=torch.long), x)[0],
+    "index_add in place": lambda x: torch.zeros_like(x).index_add_(0, torch.zeros(len(x), dtype=torch.long), x)[0],
+    "scaled": lambda x: torch.sub(x[:1], x[1:].sum(0), alpha=1.0),
+    "matmul": lambda x: torch.ones(1, len(x)).double() @ x,
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize("scale", [1.0, 2.0**-90, 2.0**-40, 2.0**30])
+@settings(max_examples=25, deadline=None)
+@given(terms=st.lists(st.sampled_from([1, -1, 2, -3]), min_size=3, max_size=9), missing=st.integers(-3, 3),
+       first=st.booleans())
+def test_one_quantum_too_many_is_seen(name, scale, terms, missing, first):
+    """Float32 itself adds 1 to 2**24 in vain, in whatever order it comes."""
+    terms = [*terms, 1]
+    large = TOP - sum(abs(term) for term in terms) - missing
+    column = [large, *terms] if first else [*terms, large]
+    x = torch.tensor(column).double().reshape(-1, 1) * scale
+    output = track.track(SUMS[name], [x]).outputs[0]
+    assert output.bound.dtype == torch.float64
+    assert (output.grade.flatten()[0] == 0) == (missing >= 0)
+    if missing >= 0:
+        assert output.bound.flatten().tolist() == [(TOP - missing) * scale]
+
+
+@given(seed=st.integers(0, 2**31))
+@settings(max_examples=40, deadline=None)
+def test_parts_of_memory_keep_bounds_of_their_own(seed):
+    """A tensor of single terms that sums are written to here and there, by views."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randint(-9, 10, (6, 5), generator=generator).double()
+    rows = torch.randperm(6, generator=generator)
+
+    def reference(x):
+        y = x.clone()
+        y[rows[0]] = x.sum(0)
+        y.T[:, rows[1]] = x[rows[1]] * 3
+        y[rows[2]] += y[rows[0]]
+        y[rows[3]].zero_()
+        return y
+
+    want = x.abs()
+    want[rows[0]] = x.abs().sum(0)
+    want[rows[1]] *= 3
+    want[rows[2]] += want[rows[0]]
+    want[rows[3]] = 0
+    output = track.track(reference, [x]).outputs[0]
+    assert torch.equal(output.bound, want)
+    assert torch.equal(output.values, reference(x))
+
+
+@pytest.mark.parametrize(("of", "bound"), [
+    (lambda x, y: x + y, lambda x, y: x + y), (lambda x, y: x - y, lambda x, y: x + y),
+    (lambda x, y: torch.add(x, y, alpha=-3), lambda x, y: x + 3 * y), (lambda x, y: x.sum(0) + y[0], lambda x, y: x.sum(0) + y[0]),
+    (lambda x, y: x.T + y.T, lambda x, y: x.T + y.T), (lambda x, y: x + y[:1], lambda x, y: x + y[:1]), (lambda x, y: x - 5, lambda x, y: x + 5),
+])
+def test_large_operands_are_added_in_blocks(of, bound):
+    """Bounds of 70,000 elements and more are worked out a part at a time."""
+    generator = torch.Generator().manual_seed(3)
+    x, y = (torch.randint(-99, 100, (3, 70_001), generator=generator).double() for _ in range(2))
+    output = track.track(of, [x, y]).outputs[0]
+    assert torch.equal(output.bound, bound(x.abs(), y.abs()))
+    assert torch.equal(output.values, of(x, y))
+    assert (output.grade == 0).all()
+
+
+def test_an_operand_of_float64_is_never_written_to():
+    for write in (lambda a: a.add_(1), lambda a: a[1:].zero_(), lambda a: a.T.mul_(2), lambda a: torch.neg(a, out=a)):
+        x = torch.arange(6.0).double().reshape(2, 3)
+        with pytest.raises(ProgramError, match="changes its operand '0' in place"):
+            track.track(write, [x])
+        assert torch.equal(x, torch.arange(6.0).double().reshape(2, 3))
+
+
+def test_what_is_returned_is_no_operand():
+    x = torch.arange(6.0).double()
+    for reference in (lambda x: x, lambda x: x[1:], lambda x: x.reshape(2, 3)):
+        output = track.track(reference, [x]).outputs[0]
+        before = output.values.clone()
+        x.add_(1)
+        assert torch.equal(output.values, before)
+
+
+def test_operands_that_share_memory_are_read_one_by_one():
+    x = torch.arange(6.0).double()
+    tracked = track.track(lambda a, b, c: a + c, {"a": x, "b": x, "c": x[1:].expand(6, 5).T[0]})
+    assert tracked.unread == ("b",)
+    assert tracked.outputs[0].values.tolist() == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("far", [1e-300, 2.0**-1074, 2.0**-40])
+def test_one_element_among_many_that_the_quantum_does_not_divide(far):
+    y = torch.full((70_000,), 2.0**60).double()
+    y[12_345] = far
+    output = track.track(lambda y: y * 2, [y]).outputs[0]
+    assert output.quantum_exponent == (-39 if far == 2.0**-40 else 61)
+    assert (output.grade[12_345] == 0) == (far == 2.0**-40)
