@@ -61,7 +61,8 @@ class Certificate:
             ``"bounded"``: any may, and the result lies between two given numbers; ``"tracked"``:
             what is compared was found exact, operation by operation (see `zeroulp.track`); ``"alike"``: that
             was found of other inputs drawn in the same way, all of them, and the result has the bits that
-            the reference itself returns for these.
+            the reference itself returns for these; ``"nearest"``: what is compared was found exact in the
+            same way, and is the multiple of the quantum that is nearest to every correct result.
         declared: Whether it leans on the accumulator that the contract declares.
         clause: What the contract says of sums, as far as it leans on that.
         precision: Significand bits p that every partial sum keeps by that clause.
@@ -103,6 +104,8 @@ class Certificate:
             return f"no equal bits, but a range: {bound} keep every order {far}, then one rounding"
         if self.theorem in {"tracked", "alike"}:
             return self._tracked()
+        if self.theorem == "nearest":
+            return self._nearest()
         quantum = f"quantum {power(self.quantum_exponent)}"
         if self.masked:
             head = f"only sums of |terms| <= N = {self.budget:,} are compared"
@@ -118,6 +121,14 @@ class Certificate:
         return (
             f"{like}followed through the reference, sums of |terms| reach {self.largest_sum:,} quanta, and "
             f"{self.precision} bits hold them ({self.clause}): any order, any split{left_out}"
+        )
+
+    def _nearest(self) -> str:
+        left_out = "; what is not exact is not compared" if self.masked else ""
+        return (
+            f"no equal bits, but the nearest multiple of {power(self.quantum_exponent)}: followed through the "
+            f"reference, sums of |terms| reach {self.largest_sum:,} of {self.budget:,} quanta, and an algorithm that "
+            f"sums other products is off by less than half a quantum{left_out}"
         )
 
 

@@ -117,7 +117,8 @@ def within(actual: Array, low: Array, high: Array, format_: Format) -> NDArray[n
 def differing(actual: Array, expected: Expected, format_: Format) -> NDArray[np.bool_]:
     """Which compared positions differ, as a mask of the output's shape."""
     if expected.low is not None and expected.high is not None:
-        return ~within(actual, expected.low, expected.high, format_)
+        outside = ~within(actual, expected.low, expected.high, format_)
+        return outside if expected.compared is None else outside & expected.compared
     sign: Array | bool = False if expected.zero_sign is None else expected.zero_sign
     agree = same(actual, expected.codes, format_, zero_sign=sign)
     for other in expected.also:

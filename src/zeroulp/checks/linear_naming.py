@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zeroulp import encoding
 from zeroulp.checks.judging import on_host
 from zeroulp.checks.linear_bench import LinearBench, different
 from zeroulp.diagnose import whereabouts
 from zeroulp.errors import KernelError
-from zeroulp.judge import Differs, Matched
+from zeroulp.formats import PLAIN
+from zeroulp.judge import Differs, Matched, differing
 from zeroulp.report import Finding
 
 if TYPE_CHECKING:
@@ -19,7 +21,13 @@ if TYPE_CHECKING:
 
     from zeroulp.checks.bench import Observation
     from zeroulp.plan import Trial
+    from zeroulp.problem import Linear
 
+_TYPICAL = 8  # bits of sums that such transforms lose; operands narrowed to 11 bits lose more
+_ANOTHER = (
+    "no result is further off than the transforms of Winograd or Fourier make it; if the kernel uses such, and may, "
+    "declare algorithm='any'"
+)
 _LEANS = "a kernel that divides term by term may be right and differ; division='any' leaves such elements out"
 
 
@@ -39,6 +47,8 @@ def name_linear(bench: LinearBench, trial: Trial, seen: Observation, before: Obs
     inputs: Any = seen.inputs
     leans = inputs.followed.tracked.outputs[0].leans
     evidence = (("leans on", f"{', '.join(sorted(leans))}: {_LEANS}"),) if leans else ()
+    if _is_of_another_algorithm(seen, problem):
+        evidence = (*evidence, ("another algorithm", _ANOTHER))
 
     def finding(kind: str, clause: str, replay: tuple[int, ...] = ()) -> Finding:
         sentence = f"{problem.title} {clause}."
@@ -69,6 +79,20 @@ def name_linear(bench: LinearBench, trial: Trial, seen: Observation, before: Obs
     return plain
 
 
+def _is_of_another_algorithm(seen: Observation, problem: Linear) -> bool:
+    """Whether all errors are small against the largest sum, and a contract that allows for them would be one."""
+    inputs: Any = seen.inputs
+    certificate, format_ = inputs.trial.certificate, problem.out_format
+    if problem.algorithm == "any" or format_.is_integer or format_ in PLAIN or certificate.largest_sum < 2**_TYPICAL:
+        return False
+    actual = encoding.decode(on_host(seen.results[0], format_), format_)
+    wanted = encoding.decode(inputs.expected.codes, format_)
+    with np.errstate(invalid="ignore"):
+        off = np.abs(actual - wanted)[np.asarray(inputs.followed.compared)]
+    most = certificate.largest_sum * 2.0 ** (certificate.quantum_exponent + _TYPICAL - certificate.precision)
+    return bool((off <= most).all())
+
+
 def _with(before: Observation | None, trial: Trial) -> tuple[int, ...]:
     return trial.needs if before is None else tuple(dict.fromkeys((before.inputs.trial.index, *trial.needs)))
 
@@ -80,8 +104,8 @@ def _of_the_compared(outcome: Differs) -> str:
 def _wrong(seen: Observation, codes: Any, bench: LinearBench) -> NDArray[np.bool_]:
     """Which compared elements are wrong."""
     inputs: Any = seen.inputs
-    found = different(on_host(codes, bench.problem.out_format), inputs.expected.codes, bench.problem)
-    return np.asarray(found & inputs.followed.compared)
+    format_, expected = bench.problem.out_format, inputs.expected
+    return np.asarray(differing(on_host(codes, format_), expected, format_) & inputs.followed.compared)
 
 
 def _holds_poison(seen: Observation, again: Observation, wrong: NDArray[np.bool_], bench: LinearBench) -> bool:

@@ -8,7 +8,7 @@ division are compared if the contract says where kernels divide, subnormal ones 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -97,7 +97,7 @@ def contract_of(problem: Linear) -> dict[str, Any]:
     return {
         "storage": problem.storage,
         "accumulate": problem.accumulate,
-        "accumulator_bits": problem.accumulator_precision,
+        "accumulator_bits": problem.sum_bits,
         "refactored": problem.refactored,
     }
 
@@ -178,6 +178,8 @@ def examined(problem: Linear, tracked: Tracked, device: str) -> Followed:
             why="a kernel is told beforehand where its result goes",
             do="return a tensor of one shape, what is not used filled with zeros",
         )
+    if problem.algorithm == "any" and tracked.outputs[0].format is not None:
+        return examined_nearly(problem, tracked, device)
     check = track.self_check(tracked, device=device)
     demoted = ""
     if not check.unsupported and any(one.algebraic or one.rounded_once for one in check.outputs):
@@ -188,6 +190,39 @@ def examined(problem: Linear, tracked: Tracked, device: str) -> Followed:
     expected = Expected(codes, (), compared, None, _is_rounded(tracked.outputs[0], compared))
     unchecked = f"the reference could not be run on {device}: {check.unsupported}" if check.unsupported else ""
     return Followed(tracked, expected, _certificate(problem, tracked, compared), demoted, unchecked)
+
+
+def examined_nearly(problem: Linear, tracked: Tracked, device: str) -> Followed:
+    """
+    The same where kernels need not sum the products of the reference: the nearest multiple of the quantum is compared.
+
+    Exactness:
+        An output is n quanta with |n| at most 2^(p - 2), p bits of its format or fewer, so that n - 1/2 and n + 1/2
+        are numbers of that format: what lies between them is nearest to n. All or none, since an algorithm that works
+        on tiles carries the errors of large sums over to small ones.
+    """
+    output, format_ = tracked.outputs[0], problem.out_format
+    values = np.asarray(output.values.cpu().numpy(), np.float64)
+    quantum = 2.0 ** (output.quantum_exponent or 0)
+    bits = min(problem.sum_bits or 1, format_.precision - 2)
+    exact = bool(_compared(problem, output).all()) and output.quantum_exponent is not None
+    fits = exact and bool((np.abs(values) <= 2**bits * quantum).all()) and quantum / 2 >= format_.min_normal
+    compared = np.full(values.shape, fits)
+    codes = _codes(output, format_, compared)
+    ends = (-quantum / 2, quantum / 2)
+    low, high = (encoding.round_values(values + end, format_) if fits else codes for end in ends)
+    demoted = ""
+    found = track.native(tracked.program, device)
+    if fits and found is not None and tuple(found[0].shape) == values.shape:
+        off = np.abs(np.asarray(found[0].cpu().double().numpy()) - values)
+        if not (off <= quantum / 2).all():
+            count = int(np.count_nonzero(~(off <= quantum / 2)))
+            demoted = f"the reference itself, run on {device}, is off by more than half a quantum in {count:,} elements"
+            compared = np.zeros_like(compared)
+    expected = Expected(codes, (), compared, None, rounded=False, low=low, high=high)
+    unchecked = f"the reference could not be run on {device} in these formats" if found is None else ""
+    certificate = replace(_certificate(problem, tracked, compared), theorem="nearest")
+    return Followed(tracked, expected, certificate, demoted, unchecked)
 
 
 def _compared(problem: Linear, output: Output) -> NDArray[np.bool_]:

@@ -19,6 +19,9 @@ from zeroulp.problem.tensor import Tensor
 STORED_IN = ("float32", "float16", "bfloat16")
 SUMMED_IN = ("any", "float16", "float32", "float64")
 DIVIDED = ("any", "last")
+ALGORITHMS = ("direct", "any")
+SLACK = 16
+"""Bits of sums that are left to the errors of other algorithms: Winograd's for tiles of 4 x 4 lose up to 15."""
 _WHOLE = ("int8", "int32")
 
 
@@ -76,6 +79,9 @@ class Linear:
             operation of the reference is computed by itself, and stored.
         division: ``"any"``: a kernel may divide term by term, so that what comes after a division by anything but a
             constant power of two is not compared. ``"last"``: it divides where the reference does.
+        algorithm: ``"direct"``: kernels sum the products of the reference. ``"any"``: they may sum others (Winograd's
+            transforms, Fourier's), and their results may be off by up to half a quantum of the exact ones; sums are
+            kept so small that errors are less by far.
         out: Format of the output; found by running the reference.
         shape: Shape of the output; likewise.
         origin: Where the reference stands; likewise.
@@ -97,6 +103,7 @@ class Linear:
     accumulator_precision: int | None = None
     refactored: bool = True
     division: str = "any"
+    algorithm: str = "direct"
     out: str = ""
     shape: tuple[int, ...] | None = None
     origin: Origin | None = None
@@ -115,7 +122,7 @@ class Linear:
             own = self.origin.name.rpartition(".")[2]
             self._set("name", own if own.isidentifier() else "the kernel")
         self._set("storage", format_named(self.storage).name)
-        words = {"storage": STORED_IN, "accumulate": SUMMED_IN, "division": DIVIDED}
+        words = {"storage": STORED_IN, "accumulate": SUMMED_IN, "division": DIVIDED, "algorithm": ALGORITHMS}
         for clause, known in words.items():
             if getattr(self, clause) not in known:
                 raise UnknownNameError(f"value for the clause {clause}", getattr(self, clause), known)
@@ -123,11 +130,25 @@ class Linear:
         if bits is not None and not (isinstance(bits, int) and 1 <= bits <= 53):
             what = f"accumulator_precision={bits!r} is no number of significand bits"
             raise ProblemError(what, do="pass an integer from 1 to 53, or leave it out")
+        if self.algorithm == "any" and (self.sum_bits or 0) < 1:
+            what = f"algorithm='any' with sums of {(self.sum_bits or 0) + SLACK} bits"
+            why = f"{SLACK} of them are left to an algorithm's own errors, and none remains"
+            raise ProblemError(what, why=why, do="accumulate='float32' or 'float64', if kernels keep such sums")
         if self.shape is not None:
             self._set("shape", tuple(self.shape))
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
+
+    @property
+    def sum_bits(self) -> int | None:
+        """Significand bits that sums may take up, where that is fewer than their format has; None: all."""
+        if self.algorithm == "direct":
+            return self.accumulator_precision
+        formats = [BY_NAME[self.storage], *(t.number_format for t in self.tensors if t.number_format is not None)]
+        floats = [format_.precision for format_ in formats if not format_.is_integer]
+        most = min(floats) if self.accumulate == "any" else BY_NAME[self.accumulate].precision
+        return min(most, self.accumulator_precision or most) - SLACK
 
     @property
     def title(self) -> str:
@@ -181,7 +202,8 @@ class Linear:
             sums += f" with {self.accumulator_precision} bits"
         merged = "sums and products merged at will" if self.refactored else "each operation computed by itself"
         divided = "" if self.division == "any" else ", divisions where the reference has them"
-        return f"{formats} -> {self.out or 'as the reference'}; {sums}, {merged}{divided}"
+        other = "" if self.algorithm == "direct" else ", any algorithm that is right to within half a quantum"
+        return f"{formats} -> {self.out or 'as the reference'}; {sums}, {merged}{divided}{other}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON; of the reference its text."""

@@ -75,12 +75,18 @@ def headline(report: Report) -> str:
     return f"{calls}; {every} {outputs:,} outputs compared {once}."
 
 
+_TRACKED = (
+    "Every correct kernel returns these bits, whatever it sums in which order",
+    "Every result is nearest to the exact one, as the contract lets algorithms differ that sum other products",
+)
+
+
 def _assurance(report: Report) -> list[str]:
     """What the verdict means, and what it does not."""
     if report.problem.output.size == 0:
         return []
     if report.tracking is not None:
-        return ["  Every correct kernel returns these bits, whatever it sums in which order; no bound is claimed.", ""]
+        return [f"  {_TRACKED[report.problem.algorithm == 'any']}; no bound is claimed.", ""]
     if report.problem.k == 0:
         return []
     bounded = next((trial for trial in report.trials if trial.certificate.theorem == "bounded"), None)
@@ -122,8 +128,8 @@ def _finding_lines(finding: Finding, report: Report) -> list[str]:
     lines += [_item(label, text) for label, text in finding.evidence]
     if trial is not None:
         lines += [_item("seen by", _probe(trial))]
-        because = "bounded because" if trial.certificate.theorem == "bounded" else "exact because"
-        lines += [_item(because, trial.certificate.sentence())]
+        because = {"bounded": "bounded because", "nearest": "wrong because"}
+        lines += [_item(because.get(trial.certificate.theorem, "exact because"), trial.certificate.sentence())]
     return [*lines, _item("contract", report.problem.sentence())]
 
 
