@@ -7,6 +7,7 @@ sums ask for. Drawn by PyTorch on the device, at places that are random there.
 
 from __future__ import annotations
 
+import gc
 import math
 import time
 from dataclasses import dataclass, replace
@@ -87,12 +88,13 @@ def measured(task: Task) -> Iterator[Full]:
     best = draws(small.reference, small.operands, storage=task.storage, seconds=task.seconds)[0]
     problem = full_size(Path(task.path), task.storage, small)
     elements = sum(tensor.size for tensor in problem.operands)
+    _forget(task.device)
     gib, free = needed(problem) / GIB, free_on(task.device) / GIB
     found = Full("too large", elements, gib, note=f"it takes about {gib:.0f} GiB, and {free:.0f} are free")
     if gib <= MARGIN * free:
         try:
             pairs = zip(best.drawings, problem.operands, strict=True)
-            found = _tracked(task, problem, [_at_full_size(drawing, tensor) for drawing, tensor in pairs])
+            found = _tracked(task, problem, [replace(drawing, tensor=tensor) for drawing, tensor in pairs])
         except (RuntimeError, MemoryError) as error:
             if not isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)) and "memory" not in str(error):
                 raise
@@ -139,24 +141,24 @@ def _dtype(tensor: Tensor) -> Any:
     return getattr(torch, tensor.format)
 
 
-def _at_full_size(drawing: Drawing, tensor: Tensor) -> Drawing:
-    """The drawing of a larger operand, of the smallest numbers."""
-    smallest = drawing.magnitude if drawing.kind in {Kind.POWERS, Kind.DISTINCT} else 1
-    return replace(drawing, tensor=tensor, magnitude=smallest)
+def _smallest(drawing: Drawing) -> Drawing:
+    """The drawing of the smallest numbers."""
+    return replace(drawing, magnitude=drawing.magnitude if drawing.kind in {Kind.POWERS, Kind.DISTINCT} else 1)
 
 
 def _tracked(task: Task, problem: Shrunk, drawings: Sequence[Drawing]) -> Full:
-    """Track, with fewer non-zeros as long as sums have too many bits."""
-    every = 1
+    """Track as it was drawn; as long as sums have too many bits, with the smallest numbers, then with fewer of them."""
+    every = 0
     for _ in range(TRIES):
-        program, coverage = _run(task, problem, drawings, every)
+        program, coverage = _run(task, problem, drawings, max(1, every))
         if coverage.over <= 0 or coverage.share == 1:
             break
-        every *= 2 ** math.ceil(coverage.over)
+        every = max(1, every * 2 ** math.ceil(coverage.over))
+        drawings = [_smallest(drawing) for drawing in drawings]
         del program
         _forget(task.device)
     else:
-        program, coverage = _run(task, problem, drawings, every)
+        program, coverage = _run(task, problem, drawings, max(1, every))
     verdict = "exact" if coverage.telling == 1 else "vacuous" if coverage.share == 1 else "partly"
     if verdict == "partly" and coverage.telling < 0.01:
         verdict = "prefix"
@@ -232,5 +234,7 @@ def _own(task: Task, problem: Shrunk, tracked: track.Tracked) -> str:
 
 
 def _forget(device: str) -> None:
+    """Give back what this process holds and does not use."""
+    gc.collect()
     if device != "cpu":
         torch.cuda.empty_cache()

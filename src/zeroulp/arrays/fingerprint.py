@@ -84,7 +84,7 @@ def _brought(parts: list[Any]) -> list[Array]:
 def _fused(array: Any) -> Any:
     """What takes all chunks at once, in one pass, if no piece ends within a chunk; else None."""
     arrays = arrays_of(array)
-    if arrays.name == "numpy" or arrays.fused is None or not len(array):
+    if arrays.name == "numpy" or arrays.fused is None or not array.ndim or not len(array):
         return None
     if not array.is_contiguous() or array.data_ptr() % _ALIGNED:
         return None
