@@ -4,7 +4,7 @@ Does an element that is graded exact ever differ? Programs run in the formats of
 Programs: those of zeroulp.problems (``--shipped``), and of a checkout of KernelBench at reduced shapes
 (``--checkout``), whose code is run. Each is drawn by the strategies of zeroulp.sample and tracked, then run as PyTorch
 runs it on this machine: with one and two threads, oneDNN on and off, cuDNN on, off and choosing, cuBLAS and cuBLASLt,
-compiled by Inductor. Exit status 1 if an algebraic element differs that no clause of a contract explains.
+compiled by Inductor. Exit status 1 if an element with a grade differs that no clause of a contract explains.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class _Way:
                 return replace(result, unsupported=why[:110])
             algebraic, once = exact_elements(tracked)
             wrong = sum(each.algebraic for each in found)
-            if wrong and not result.differ:
+            if found and not result.example:
                 result = self.explained(result, tracked, found)
             result = replace(
                 result,
@@ -195,9 +195,9 @@ class _Way:
         where = first_operation(tracked, lambda: self.outputs(tracked, plainly, self.program.native))
         where = where or ", ".join(dict.fromkeys(each.name for each in tracked.operations))
         why = clause(tracked, self.setting, where, self.case.storage, lambda other: self.outputs(tracked, other))
-        if not why and all(each.leaning for each in found if each.algebraic):
+        if not why and all(each.leaning for each in found):
             why = 'division: it is compared under division="last" alone'
-        return replace(result, where=where, why=why, example=next(each.example for each in found if each.algebraic))
+        return replace(result, where=where, why=why, example=found[0].example)
 
     def outputs(self, tracked: Tracked, setting: Setting, function: Any = None) -> list[Any]:
         """What the function, or another one, returns in a setting."""
@@ -225,7 +225,7 @@ class Found:
             self.drawn[task.case] = part
         elif isinstance(part, Ran):
             self.ran.append(part)
-            if part.differ:
+            if part.example:
                 print(" ".join(_difference(part)), file=sys.stderr, flush=True)
         elif part.why:
             self.failed.append((task.case, part.why))
@@ -237,8 +237,8 @@ class Found:
 
     @property
     def unexplained(self) -> int:
-        """Algebraic elements that differ, and no clause says why."""
-        return sum(ran.differ for ran in self.ran if not ran.why)
+        """Elements that differ, and no clause says why."""
+        return sum(ran.differ + ran.once_differ for ran in self.ran if not ran.why)
 
     def counts(self) -> list[list[str]]:
         """A line for each storage format, clause and setting."""
@@ -248,10 +248,12 @@ class Found:
         lines = []
         for (storage, accumulate, setting), rans in groups.items():
             done = [ran for ran in rans if not ran.unsupported]
-            differ, why = sum(ran.differ for ran in done), sum(ran.differ for ran in done if ran.why)
+            differ = sum(ran.differ for ran in done)
+            why = sum(ran.differ + ran.once_differ for ran in done if ran.why)
             once = f"{sum(ran.once_differ for ran in done)} of {sum(ran.once for ran in done)}"
             sizes = f"{sum(ran.algebraic for ran in done):,}"
-            counts = [len(done), len(rans) - len(done), sizes, differ, why, differ - why, once]
+            left = sum(ran.differ + ran.once_differ for ran in done if not ran.why)
+            counts = [len(done), len(rans) - len(done), sizes, differ, once, why, left]
             lines.append([storage, accumulate, setting, *map(str, counts)])
         return sorted(lines, key=lambda line: (STORAGES.index(line[0]), line[1] != "float32"))
 
@@ -262,7 +264,8 @@ def _difference(ran: Ran) -> list[str]:
     why = ran.why or "UNEXPLAINED"
     name = f"{ran.case.name}, {ran.case.storage}"
     setting = f"{ran.setting}, accumulate={ran.accumulate}"
-    return [name, setting, where, f"{ran.differ} of {ran.algebraic}", ran.example, why]
+    algebraic, once = f"{ran.differ} of {ran.algebraic}", f"{ran.once_differ} of {ran.once}"
+    return [name, setting, where, algebraic, once, ran.example, why]
 
 
 def _cases(options: argparse.Namespace) -> list[Case]:
@@ -343,16 +346,17 @@ def _run(workers: Workers, title: str, tasks: Sequence[Task], found: Found) -> N
 
 def _tell(tables: Tables, options: argparse.Namespace, found: Found, cases: int, seconds: float) -> None:
     """The tables."""
-    head = ["storage", "accumulate", "setting", "programs", "do not run", "algebraic elements", "differ", "explained"]
+    head = ["storage", "accumulate", "setting", "programs", "do not run", "algebraic elements", "differ"]
+    more = ["rounded once that differ", "explained", "UNEXPLAINED"]
     notes = (
         f"{cases} programs and formats; something is exact in {len(found.exact)}: these were run ({seconds:.0f} s).\n"
         "Two trials of each strategy; compiled: of the first one. NNPACK and TensorFloat-32 off.\n"
         'accumulate: the clause of the contract; under "any" sums may be kept in 16 bits, and drawings are sparser.\n'
-        "explained: by a clause of a contract, below. rounded once: such elements that differ, of all; not a verdict.\n"
+        "explained: by a clause of a contract, below. What is rounded once is demoted by the self-check as well.\n"
     )
-    tables.add(f"Agreement, {options.device}", [*head, "UNEXPLAINED", "rounded once"], found.counts(), notes)
-    head = ["program", "setting", "first operation that differs", "elements", "an example", "clause"]
-    tables.add("Algebraic elements that differ", head, [_difference(ran) for ran in found.ran if ran.differ])
+    tables.add(f"Agreement, {options.device}", [*head, *more], found.counts(), notes)
+    head = ["program", "setting", "first operation that differs", "algebraic", "rounded once", "an example", "clause"]
+    tables.add("Elements that differ", head, [_difference(ran) for ran in found.ran if ran.example])
     not_run = Counter((ran.setting, ran.unsupported) for ran in found.ran if ran.unsupported)
     if not_run:
         rows = [[setting, why, str(number), _where(found, setting, why)] for (setting, why), number in not_run.items()]

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     Run = Callable[[Setting], Sequence[Any]]
 
 IN_PLACE = {
-    "col2im", "index_add", "scatter_add", "scatter_reduce", "index_put", "embedding_dense_backward", "_embedding_bag",
-    "_embedding_bag_dense_backward", "cumsum", "max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward",
-    "avg_pool2d_backward", "avg_pool3d_backward", "unfold_backward", "_unsafe_index_put",
+    "col2im", "index_add", "scatter_add", "scatter_reduce", "index_put", "_unsafe_index_put", "cumsum",
+    "unfold_backward", "_embedding_bag", "_embedding_bag_forward_only", "_embedding_bag_dense_backward",
+    "embedding_dense_backward", "max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward",
+    "avg_pool2d_backward", "avg_pool3d_backward",
 }  # fmt: skip
 """Operators that PyTorch adds up in the memory of their result, in its format."""
 
@@ -93,7 +94,7 @@ def _wrong(values: Any, grade: Any, found: Any) -> Any:
 
 def clause(tracked: Tracked, setting: Setting, where: str, storage: str, run: Run) -> str:
     """
-    The clause of a contract under which an algebraic element may differ; empty: there is none.
+    The clause of a contract under which an element with a grade may differ; empty: there is none.
 
     Args:
         tracked: The program, with sums in float32 or what the setting allows.
@@ -106,13 +107,13 @@ def clause(tracked: Tracked, setting: Setting, where: str, storage: str, run: Ru
     convolves = any(each.name.rpartition("/")[2] in CONVOLUTIONS for each in tracked.operations)
     if setting.device != "cpu" and setting.cudnn and convolves:
         without = replace(setting, cudnn=False)
-        if not any(each.algebraic for each in differences(tracked, run(without))):
+        if not differences(tracked, run(without)):
             return "algorithm: right without cuDNN (Winograd, FFT: other products); the self-check demotes it"
     narrow = names & IN_PLACE or (names & CONVOLUTIONS and not (setting.one_dnn and setting.cudnn))
     program = tracked.program
     if storage != "float32" and narrow and program.arithmetic.accumulate is not None:
         loose = track.track(program.reference, program.operands, storage=storage, accumulate="any")
-        if not any(each.algebraic for each in differences(loose, run(setting))):
+        if not differences(loose, run(setting)):
             return f'accumulate="any": PyTorch keeps sums of {", ".join(sorted(names))} in {storage}'
     return ""
 
@@ -151,7 +152,7 @@ class _Seen(TorchDispatchMode):
 
 def first_operation(tracked: Tracked, run: Callable[[], Any]) -> str:
     """
-    The first operator whose result differs in an algebraic element; empty if none is found.
+    The first operator whose result differs in an element with a grade; empty if none is found.
 
     Args:
         tracked: The program.
@@ -166,7 +167,6 @@ def first_operation(tracked: Tracked, run: Callable[[], Any]) -> str:
         for step in range(length):
             name, values, grades = tracker.noted[i + step]
             found = seen.noted[j + step][1]
-            algebraic = torch.where(grades == 0, 0, 2)
-            if found.shape == values.shape and bool(_wrong(values, algebraic, found).any()):
+            if found.shape == values.shape and bool(_wrong(values, grades, found).any()):
                 return name
     return ""
