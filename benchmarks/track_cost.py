@@ -125,8 +125,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         f"Tracking, {arguments.storage}, against a plain float64 run ({torch.get_num_threads()} threads)",
         ["reference", "plain, ms", "tracked, ms", "ratio", "exact"],
         rows,
-        "CPU time. Tracked: one plain run, the run that tracks, and that both agree. What only reads and writes memory\n"
-        "is as fast as memory is given to it: a plain run that gets used memory back takes a third of one that does not.",
+        "CPU time. Tracked: one plain run, the run that tracks, and that both agree. What only reads and writes\n"
+        "memory is as fast as memory is given to it: a plain run that gets used memory back takes a third of others.",
     )
     return 0
 
