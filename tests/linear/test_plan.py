@@ -43,7 +43,10 @@ def test_a_check_with_the_same_seed_runs_these_trials(problem):
     assert plan.calls == report.calls
     assert plan.tracking == report.tracking
     assert bool(plan.unmet) == (report.verdict.value == "INCONCLUSIVE")
-    assert [(t.index, t.probe, t.certificate) for t in plan.trials] == [(t.index, t.probe, t.certificate) for t in report.trials]
+    assert [(t.index, t.probe, t.settings) for t in plan.trials] == [(t.index, t.probe, t.settings) for t in report.trials]
+    pairs = [(t.certificate, r.certificate) for t, r in zip(plan.trials, report.trials, strict=True)]
+    assert all(planned == seen for planned, seen in pairs if seen.theorem == "tracked")
+    assert pairs[0][1].theorem == "tracked"
 
 
 def test_shares_are_those_of_the_elements_that_are_compared():
