@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from zeroulp.checks.bench import Earlier, Observation
     from zeroulp.checks.snapshot import Snapshot
     from zeroulp.encoding import Array
+    from zeroulp.exactness import Certificate
     from zeroulp.judge import Outcome
     from zeroulp.memory import Region
     from zeroulp.plan import Trial
     from zeroulp.problem import Linear
+    from zeroulp.track import Program
 
 _POISONS = (0x5A, 0xA5, 0x03)
 
@@ -142,7 +144,7 @@ class LinearBench(Bench):
     `Bench` for a problem that is given by a reference, run on *device*.
 
     Attributes:
-        known: Drawings that were followed before, by their numbers.
+        known: Drawings that were followed before, by their numbers; those that have been used are dropped.
     """
 
     problem: Any
@@ -151,8 +153,8 @@ class LinearBench(Bench):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.known: Mapping[int, Followed] = {}
-        self._exact: dict[str, Followed] = {}
+        self.known: dict[int, Followed] = {}
+        self._exact: dict[str, tuple[Program, Certificate]] = {}
 
     def inputs_of(self, trial: Trial) -> LinearInputs:
         """
@@ -164,7 +166,7 @@ class LinearBench(Bench):
         latest = self._latest
         if latest is not None and replace(latest.trial, certificate=trial.certificate, moved=trial.moved) == trial:
             return latest
-        followed = self.known.get(int(trial.settings.get(DRAWING, -1)))
+        followed = self.known.pop(int(trial.settings.get(DRAWING, -1)), None) if trial.based_on is None else None
         drawn = None if followed is None else values_of(followed)
         if latest is not None and latest.trial.based_on is None and latest.trial.index == trial.based_on:
             drawn = dict(latest.values)
@@ -172,15 +174,14 @@ class LinearBench(Bench):
         key = strategy_key(trial)
         like = self._exact.get(key)
         if like is not None:
-            inputs.native = returned(self.problem, inputs.values, like, self.device)
+            inputs.native = returned(self.problem, inputs.values, like[0], self.device)
         if like is not None and inputs.native is not None:
-            inputs.trial = replace(trial, certificate=replace(like.certificate, theorem="alike"))
+            inputs.trial = replace(trial, certificate=replace(like[1], theorem="alike"))
             return inputs
-        if trial.based_on is None:
-            inputs.known = followed
+        inputs.known = followed
         inputs.trial = replace(trial, certificate=inputs.followed.certificate)
         if inputs.followed.share == 1 and not inputs.followed.unchecked:
-            self._exact[key] = inputs.followed
+            self._exact[key] = inputs.followed.tracked.program, inputs.followed.certificate
         return inputs
 
     def _inputs(self, trial: Trial) -> Any:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from zeroulp.encoding import Array
     from zeroulp.formats import Format
     from zeroulp.problem import Linear
-    from zeroulp.track import Output, Tracked
+    from zeroulp.track import Output, Program, Tracked
 
 
 _CAST = ("float32", "float16")  # NumPy rounds float64 to these once, ties to even
@@ -145,20 +145,20 @@ def follow(problem: Linear, values: Mapping[str, Array], device: str = "cpu") ->
     return examined(problem, tracked_on(problem, values, steady=problem.is_resolved), device)
 
 
-def returned(problem: Linear, values: Mapping[str, Array], like: Followed, device: str = "cpu") -> Array | None:
+def returned(problem: Linear, values: Mapping[str, Array], program: Program, device: str = "cpu") -> Array | None:
     """
     What the reference itself returns for these operands, in the contract's formats.
 
     Args:
         problem: With its output known.
         values: Stored arrays by name.
-        like: A drawing that was followed.
+        program: The reference, as it was followed on other operands.
         device: Where to run it.
 
     Returns:
         Encodings of the output's format; None if it cannot be run there, or returns something else.
     """
-    found = track.native(like.tracked.program, device, tensors_of(problem, values))
+    found = track.native(program, device, tensors_of(problem, values))
     if found is None or len(found) != 1 or tuple(found[0].shape) != problem.shape:
         return None
     output = found[0].cpu().contiguous()
