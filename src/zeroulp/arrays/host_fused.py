@@ -8,6 +8,7 @@ two adds to its exponent field, and that is an addition of integers.
 from __future__ import annotations
 
 import functools
+import math
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -34,30 +35,31 @@ class HostFused:
 
     def store(self, target: Array, integers: Array, rows: Any, columns: Any) -> bool:
         """Integers times powers of two, stored; False: not here."""
-        if not _is_for_us(target) or target.shape != integers.shape:
+        name = _name_of(target)
+        if not name or target.shape != integers.shape:
             return False
         low, high = int(integers.min()), int(integers.max())
-        table = _table(target.dtype.name, low, high) if high - low < _MOST else None
-        if table is None or _are_subnormal(target, rows, columns):
+        table = _table(name, low, high) if high - low < _MOST else None
+        shifts = None if table is None else _shifts(name, rows, columns)
+        if table is None or shifts is None:
             return False
         places = integers.astype(np.intp)
         places -= low
         codes = table.take(places, mode="clip")  # none is to be clipped: without it numpy looks whether one is
-        zero = integers == 0 if low <= 0 <= high else None
-        _put(target, codes, zero, rows, columns)
+        zero = integers == 0 if low <= 0 <= high and shifts else None
+        _put(target, codes, zero, shifts)
         return True
 
     def store_words(self, target: Array, words: Array, magnitude: int, rows: Any, columns: Any) -> bool:
         """Integers of random words times powers of two, stored; False: not here."""
-        bound = 2 * magnitude
-        if not _is_for_us(target) or bound > _MOST or bound & (bound - 1) or _are_subnormal(target, rows, columns):
+        name, bound = _name_of(target), 2 * magnitude
+        if not name or bound > _MOST or bound & (bound - 1):
             return False
-        table = _table(target.dtype.name, -magnitude, magnitude)
-        if table is None:
+        table, shifts = _signed_table(name, magnitude), _shifts(name, rows, columns)
+        if table is None or shifts is None:
             return False
         places = (words >> np.uint32(32 - bound.bit_length() + 1)).astype(np.intp)
-        codes = np.delete(table, magnitude).take(places, mode="clip")
-        _put(target, codes.reshape(target.shape), None, rows, columns)
+        _put(target, table.take(places, mode="clip").reshape(target.shape), None, shifts)
         return True
 
     def sums(self, codes: Any, format_: Format, vectors: Any, factors: tuple[Any, Any], limit: int | None) -> Any:
@@ -73,24 +75,38 @@ class HostFused:
         del words, keys
 
 
-def _is_for_us(target: Array) -> bool:
-    return target.dtype.name in _FIELDS and target.ndim == 2 and target.size > 0
+def _name_of(target: Array) -> str:
+    """The format of a matrix that is for us; empty for others."""
+    name = target.dtype.name
+    return name if name in _FIELDS and target.ndim == 2 and target.size else ""
 
 
-def _are_subnormal(target: Array, rows: Any, columns: Any) -> bool:
-    """Whether some elements may be, so that adding to their exponent is not multiplying."""
-    return int(_exponents(rows).min()) + int(_exponents(columns).min()) < _FIELDS[target.dtype.name][1]
+def _shifts(name: str, rows: Any, columns: Any) -> list[Array] | None:
+    """What is added to encodings; None where some may be subnormal, so that adding to exponents is not multiplying."""
+    fraction, lowest = _FIELDS[name]
+    if isinstance(rows, float) and isinstance(columns, float):
+        exponent = math.frexp(rows * columns)[1] - 1
+        return None if exponent < lowest else [np.array(exponent << fraction)] if exponent else []
+    down, across = _exponents(rows).reshape(-1, 1), _exponents(columns).reshape(1, -1)
+    if int(down.min()) + int(across.min()) < lowest:
+        return None
+    return [shift << fraction for shift in (across, down) if shift.any()]
 
 
-def _put(target: Array, codes: Array, zero: Array | None, rows: Any, columns: Any) -> None:
+def _put(target: Array, codes: Array, zero: Array | None, shifts: list[Array]) -> None:
     """Encodings of integers times powers of two; *zero*: where they are zeros, if some are."""
-    fraction = _FIELDS[target.dtype.name][0]
-    for shift in (_exponents(columns).reshape(1, -1), _exponents(rows).reshape(-1, 1)):
-        if shift.any():
-            codes += (shift << fraction).astype(codes.dtype)
+    for shift in shifts:
+        codes += shift.astype(codes.dtype)
     if zero is not None and zero.any():
         codes[zero] = 0
     encoding.bits_of(target)[...] = codes
+
+
+@functools.lru_cache(maxsize=32)
+def _signed_table(name: str, magnitude: int) -> Array | None:
+    """Encodings of ±1, ..., ±magnitude, from the least on; None if some are no numbers of the format."""
+    table = _table(name, -magnitude, magnitude)
+    return None if table is None else np.delete(table, magnitude)
 
 
 @functools.lru_cache(maxsize=32)
