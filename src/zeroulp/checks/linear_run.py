@@ -9,10 +9,12 @@ from zeroulp.checks.insensitive import insensitive
 from zeroulp.checks.linear_bench import LinearBench, LinearJudge
 from zeroulp.checks.linear_naming import name_linear
 from zeroulp.checks.run import NEEDS_NO_NAME, Run
+from zeroulp.draw import fresh_seed
 from zeroulp.errors import UsageError
 from zeroulp.exactness import Certificate
 from zeroulp.judge import Differs
 from zeroulp.linear import fit
+from zeroulp.linear.drawing import DRAWING
 from zeroulp.linear.following import contract_of
 from zeroulp.plan import Plan, Trial, calls_for
 from zeroulp.report import Tracking
@@ -49,6 +51,9 @@ class LinearRun(Run):
         problem: Any = self.plan.problem
         bench = LinearBench(problem, runner, self.seed, judge, writes=self._writes)
         bench.device, bench.known = self.spec.device, self.followed
+        later = [trial.index for trial in self.plan.trials if DRAWING not in trial.settings]
+        if later:
+            bench.surprise = later[fresh_seed() % len(later)]
         return bench
 
     def _trials(self, bench: Any) -> None:
