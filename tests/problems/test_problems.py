@@ -15,7 +15,7 @@ from zeroulp.errors import ReportFileError
 from zeroulp.problems import Scan
 
 KINDS = ["conv", "matmuls", "scans", "indexed", "neighbours", "packed", "recurrences"]
-SEEDS = (1, 2, 3)
+SEEDS, MANY = (1, 2, 3), range(20, 40)
 CASES = [(kind, case) for kind in KINDS for case in importlib.import_module(f"tests.problems.{kind}").CASES]
 RIGHT = [(case.problem, kernel, f"{kind}, {case.problem.title}: {name}") for kind, case in CASES for name, kernel in case.right.items()]
 WRONG = [(case.problem, kernel, f"{kind}, {case.problem.title}: {name}") for kind, case in CASES for name, kernel in case.wrong.items()]
@@ -47,6 +47,22 @@ def test_a_fault_is_found(problem, kernel):
     report = check(kernel, problem, seed=4, framework="numpy")
     assert report.verdict.value == "INCORRECT", str(report)
     assert report.findings[0].kind == "wrong-result", str(report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("problem", "kernel"), rows(RIGHT))
+def test_no_seed_accuses_a_correct_kernel(problem, kernel):
+    for seed in MANY:
+        report = check(kernel, problem, seed=seed, framework="numpy")
+        assert report.verdict.value == "CORRECT", str(report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("problem", "kernel"), rows(WRONG))
+def test_every_seed_finds_a_fault(problem, kernel):
+    for seed in MANY:
+        report = check(kernel, problem, seed=seed, framework="numpy")
+        assert report.verdict.value == "INCORRECT", str(report)
 
 
 def test_there_are_five_faults_of_each_problem():

@@ -111,7 +111,7 @@ def liveness(tracked: Tracked, redrawn: Mapping[str, Sequence[Any]], *, quickly:
             if quickly and _share(changed, masks) >= LIVELY:
                 break
         if _share(changed, masks):
-            changed = [mask & part for mask, part in zip(changed, _shown(tracked, name, quickly), strict=True)]
+            changed = [mask & part for mask, part in zip(changed, _shown(tracked, name, quickly=quickly), strict=True)]
         share = _share(changed, masks)
         cut = None if share or name in tracked.unread else vanishing(tracked, name, drawings)
         rows.append(OperandLiveness(name, share, name not in tracked.unread, cut))
@@ -154,7 +154,7 @@ def changes(tracked: Tracked, operands: Mapping[str, Any], *, quickly: bool = Fa
     return [_differ(o, values) & mask for o, values, mask in zip(tracked.outputs, after, masks, strict=True)]
 
 
-def _shown(tracked: Tracked, name: str, quickly: bool) -> list[Any]:  # noqa: FBT001
+def _shown(tracked: Tracked, name: str, *, quickly: bool) -> list[Any]:
     """Which exact elements are different when an operand is all zeros; all, where the program does not run on such."""
     try:
         return changes(tracked, {name: torch.zeros_like(tracked.program.operands[name])}, quickly=quickly)
