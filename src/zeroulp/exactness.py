@@ -126,7 +126,7 @@ class Certificate:
     def _nearest(self) -> str:
         left_out = "; what is not exact is not compared" if self.masked else ""
         return (
-            f"no equal bits, but the nearest multiple of {power(self.quantum_exponent)}: followed through the "
+            f"the nearest multiple of {power(self.quantum_exponent)}: followed through the "
             f"reference, sums of |terms| reach {self.largest_sum:,} of {self.budget:,} quanta, and an algorithm that "
             f"sums other products is off by less than half a quantum{left_out}"
         )

@@ -38,7 +38,8 @@ def render_linear_plan(plan: LinearPlan) -> str:
     rows = [[str(t.index), str(t.calls), _percent(share), _bits(t), _drawn(t)] for t, share in pairs]
     lines += [table(["trial", "calls", "exact", "sums of |terms|", "inputs"], rows)]
     largest = max((trial.certificate for trial in plan.trials), key=lambda certificate: certificate.largest_sum)
-    lines += [f"  exact because {largest.sentence()}"] if plan.coverage else []
+    because = "judged by" if largest.theorem == "nearest" else "exact because"
+    lines += [f"  {because} {largest.sentence()}"] if plan.coverage else []
     lines += [f"  {_percent(plan.coverage)} of the outputs are exact in one trial or another"]
     live = ", ".join(f"{_percent(share)} with {name}" for name, share in tracking.live.items())
     lines += [f"  of the exact outputs change {live}"] if live else []

@@ -77,7 +77,7 @@ def headline(report: Report) -> str:
 
 _TRACKED = (
     "Every correct kernel returns these bits, whatever it sums in which order",
-    "Every result is nearest to the exact one, as the contract lets algorithms differ that sum other products",
+    "Of all multiples of the quantum the exact result is nearest to each one: any algorithm may be off by half of it",
 )
 
 
