@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from zeroulp.track.arithmetic import FLOAT32, promoted
 from zeroulp.track.backend import StorageWeakRef, torch
-from zeroulp.track.dyadic import largest, power, quantum_exponent, rounded
+from zeroulp.track.dyadic import largest, power, quantum_exponent, quantum_within, rounded
 from zeroulp.track.grades import Ending, Grade
 from zeroulp.track.state import Span, State
 
@@ -104,9 +104,9 @@ class Ledger:
     def _adopt(self, tensor: Any) -> Shadow:
         flat = _memory(tensor)
         format_ = self.format(tensor)
-        state = State(None, None, quantum_exponent(flat), format=format_, stored=format_)
-        top = min(format_.max_finite, power(state.exponent + format_.precision))
-        if state.exponent < format_.emin or not largest(flat) <= top:
+        exponent, within = quantum_within(flat, lambda e: min(format_.max_finite, power(e + format_.precision)))
+        state = State(None, None, exponent, format=format_, stored=format_)
+        if exponent < format_.emin or not within:
             tiny = (flat.abs() < format_.min_normal) & (flat != 0)  # which a kernel may take for 0
             misfit = (flat != rounded(flat, format_)) | tiny  # as NaN does, which some choices drop and some keep
             if misfit.any():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from zeroulp.track.backend import torch
 from zeroulp.track.rules.base import NOT_EXACT, unknown
-from zeroulp.track.rules.bounds import Bounds
+from zeroulp.track.rules.bounds import Bounds, sum_of_moduli
 from zeroulp.track.rules.multilinear import multilinear
 from zeroulp.track.rules.products import divided_by_count
 from zeroulp.track.rules.selection import selection_of_bags
@@ -29,7 +29,7 @@ def _total(state: State, add: Callable[[Any], Any], add_moduli: Callable[[Any], 
         draft.bound = add_moduli(state.value)
     elif not state.dead:
         bounds = Bounds(lambda moduli: [add(moduli["self"])], {"self": state}, sums=True)
-        draft.bound = bounds.of(0, draft.exponent)
+        draft.bound, _ = bounds.of(0, draft.exponent)
     if not state.clean and not state.dead:
         reached = add((state.grades > 0).to(torch.float64)) > 0
         draft.grade = torch.where(reached, NOT_EXACT, 0).to(torch.uint8)
@@ -43,7 +43,7 @@ def _by_dims(call: Call) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
     def add(values: Any) -> Any:
         return values.sum() if dims is None and not keep else values.sum(dims, keepdim=keep)
 
-    return add, lambda values: torch.linalg.vector_norm(values, 1, dims, keep)
+    return add, lambda values: sum_of_moduli(values, add, dims, keep)
 
 
 def total(tracker: Tracker, call: Call) -> Any:

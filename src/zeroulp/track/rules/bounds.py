@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from zeroulp.track.arithmetic import FLOAT32
 from zeroulp.track.backend import torch
-from zeroulp.track.dyadic import largest, power
+from zeroulp.track.dyadic import BLOCK, most, power, unwritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from zeroulp.track.state import State
 
-_BLOCK = 1 << 16  # elements that stay in a cache
 _LEAST = -60  # exponent of a quantum whose multiples are far from subnormal in float32
 
 
@@ -34,7 +33,8 @@ class Bounds:
         states: Of the arguments that the results are made of.
         minus: Names of numbers that are to be taken with the other sign.
         sums: Whether no two tensors are multiplied, and all floating arguments are among *states*.
-        elementwise: Whether an element of the result is made of the elements at the same place.
+        by: What may be done a part at a time: "element", if an element of the result is made of the elements at the
+            same place; "row", if a part of the first dimension is made of the same part of the only argument.
     """
 
     def __init__(
@@ -44,48 +44,61 @@ class Bounds:
         minus: frozenset[str] = frozenset(),
         *,
         sums: bool,
-        elementwise: bool = False,
+        by: str | None = None,
     ) -> None:
         self._run, self._states, self._minus = run, states, minus
-        self._elementwise = elementwise
+        self._by = by
         self._narrow = sums and all(state.exponent >= _LEAST for state in states.values())
         self._found: dict[Any, list[Any]] = {}
 
-    def of(self, output: int, exponent: int) -> Any:
-        """Those of one result, whose quantum has this exponent."""
+    def of(self, output: int, exponent: int) -> tuple[Any, float]:
+        """Those of one result, whose quantum has this exponent, and the largest of them."""
         if self._narrow and exponent >= _LEAST:
-            bound = self._in(torch.float32)[output]
-            if largest(bound) < power(FLOAT32.precision + exponent):
-                return bound
-        return self._in(torch.float64)[output]
+            bound, reach = self._in(torch.float32, output)
+            if reach < power(FLOAT32.precision + exponent):
+                return bound, reach
+        return self._in(torch.float64, output)
 
-    def _in(self, dtype: Any) -> list[Any]:
+    def _in(self, dtype: Any, output: int) -> tuple[Any, float]:
+        if dtype is torch.float32 and self._by and (found := self._in_parts(self._by)):
+            return found
         if dtype not in self._found:
-            narrow = dtype is torch.float32
-            in_blocks = self._in_blocks(dtype) if narrow and self._elementwise else None
-            self._found[dtype] = in_blocks or self._run({name: self._modulus(name, dtype) for name in self._states})
-        return self._found[dtype]
+            self._found[dtype] = self._run({name: self._modulus(name, dtype) for name in self._states})
+        bound = self._found[dtype][output]
+        return bound, most(bound)
 
-    def _in_blocks(self, dtype: Any) -> list[Any] | None:
-        """The same block by block, with little memory; None if the operands are small, or do not lie alike."""
+    def _in_parts(self, by: str) -> tuple[Any, float] | None:
+        """The only result in float32, with little memory; None if the operands are small, or do not lie alike."""
         values = [state.value for state in self._states.values() if torch.is_tensor(state.value)]
         size, first = values[0].numel(), values[0]
-        if size <= _BLOCK or not all(x.shape == first.shape and x.is_contiguous() for x in values):
+        if size <= BLOCK or not all(x.shape == first.shape and x.is_contiguous() for x in values):
             return None
-        result = torch.empty(first.shape, dtype=dtype, device=first.device)
-        flat = result.view(-1)
-        for start in range(0, size, _BLOCK):
-            part = slice(start, start + _BLOCK)
-            flat[part] = self._run({name: self._modulus(name, dtype, part) for name in self._states})[0]
-        return [result]
+        shape = (size,) if by == "element" else first.shape
+        step = max(1, BLOCK // (size // shape[0]))
+        result, reaches = unwritten(first.shape, first.device), []
+        for start, part in zip(range(0, size, step), result.view(shape).split(step), strict=False):
+            run = self._run({name: self._modulus(name, torch.float32, shape, start, step) for name in self._states})
+            reaches.append(part.copy_(run[0]).amax())
+        return result, most(torch.stack(reaches))
 
-    def _modulus(self, name: str, dtype: Any, part: slice | None = None) -> Any:
+    def _modulus(self, name: str, dtype: Any, shape: Any = None, start: int = 0, step: int = 0) -> Any:
+        """Of one argument; or of a part of it, taken to be of a shape."""
         state = self._states[name]
         if not torch.is_tensor(state.value):
             return -state.bound if name in self._minus else state.bound
         if dtype is torch.float64:
             return state.bounds
         known = state.value if state.single else state.bound
-        if part is not None:
-            known = known.reshape(-1)[part]
+        if shape is not None:
+            known = known.reshape(shape)[start : start + step]
         return known.to(dtype).abs_() if state.single else known.to(dtype)
+
+
+def sum_of_moduli(values: Any, add: Callable[[Any], Any], dims: list[int] | None, keep: bool) -> Any:
+    """The sum of moduli over some dimensions, or all; *add* is that of elements."""
+    rows = BLOCK * len(values) // values.numel() if values.dim() and values.numel() > BLOCK else 0
+    if not rows or not values.is_contiguous():
+        return torch.linalg.vector_norm(values, 1, dims, keep)
+    scratch = torch.empty_like(values[:rows])
+    sums = [add(torch.abs(part, out=scratch[: len(part)])) for part in values.split(rows)]
+    return torch.stack(sums).sum(0) if dims is None or 0 in {dim % values.dim() for dim in dims} else torch.cat(sums)

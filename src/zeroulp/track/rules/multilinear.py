@@ -66,7 +66,7 @@ def evaluate(
     outputs: list[Groups],
     regrade: Callable[[Any, list[State]], Any] | None = None,
     *,
-    elementwise: bool = False,
+    by: str | None = None,
 ) -> Any:
     """
     Apply formulas to a call.
@@ -76,7 +76,7 @@ def evaluate(
         call: The call.
         outputs: What each of its results is.
         regrade: What to make of the grades of the (only) result, given the states of the operands.
-        elementwise: Whether an element of the result is made of the elements at the same place.
+        by: As of `Bounds`.
     """
     names = list(dict.fromkeys(name for groups in outputs for _, group in groups for name in group))
     names = [name for name in names if call.arguments.get(name) is not None]
@@ -88,20 +88,20 @@ def evaluate(
     many = isinstance(value, (tuple, list))
     results, number = list(value) if many else [value], tracker.step()
     sums = _adds_only(call, outputs, states)
-    bounds = Bounds(lambda m: _listed(call.run(**m)), states, minus, sums=sums, elementwise=elementwise)
+    bounds = Bounds(lambda m: _listed(call.run(**m)), states, minus, sums=sums, by=by)
     for i, groups in enumerate(outputs):
         if results[i] is None or not groups:
             continue
         parts = _present(groups, states)
         draft = _sum_of(parts)
         draft.value = results[i]
-        draft.dead = any(state.dead for group in parts for state in group)
+        draft.dead, reach = any(state.dead for group in parts for state in group), None
         if not draft.dead:
-            draft.bound = bounds.of(i, draft.exponent)
+            draft.bound, reach = bounds.of(i, draft.exponent)
             draft.grade = _reached(call, states, groups, i)
             if regrade and draft.grade is not None:
                 draft.grade = regrade(draft.grade, list(states.values()))
-        results[i] = tracker.settle(call, draft, number=number)
+        results[i] = tracker.settle(call, draft, number=number, reach=reach)
     return tuple(results) if many else results[0]
 
 
@@ -169,9 +169,15 @@ def add(tracker: Tracker, call: Call) -> Any:
     """A sum of two."""
     plain = call.arguments["alpha"] == 1
     formula = _SUM if plain else _SUM_SCALED
-    return evaluate(tracker, call, [formula], _keep_rounded if plain else None, elementwise=True)
+    return evaluate(tracker, call, [formula], _keep_rounded if plain else None, by="element")
 
 
 def subtract(tracker: Tracker, call: Call) -> Any:
     """A difference: the bound is that of the sum."""
-    return evaluate(tracker, call, [_DIFFERENCE], elementwise=True)
+    return evaluate(tracker, call, [_DIFFERENCE], by="element")
+
+
+def cumulate(tracker: Tracker, call: Call) -> Any:
+    """The sums of the first elements along a dimension."""
+    along, dims = call.arguments["dim"], call.arguments["self"].dim()
+    return evaluate(tracker, call, [parse("self")], by="row" if dims and along % dims else None)
