@@ -10,6 +10,7 @@ Exactness:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.track.arithmetic import FLOAT32
@@ -17,9 +18,12 @@ from zeroulp.track.backend import torch
 from zeroulp.track.dyadic import BLOCK, most, power, unwritten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from zeroulp.track.state import State
+
+Into = Callable[[dict[str, Any], Any], Any]
+"""Writes the result of the call on other arguments into memory."""
 
 _LEAST = -60  # exponent of a quantum whose multiples are far from subnormal in float32
 
@@ -33,8 +37,8 @@ class Bounds:
         states: Of the arguments that the results are made of.
         minus: Names of numbers that are to be taken with the other sign.
         sums: Whether no two tensors are multiplied, and all floating arguments are among *states*.
-        by: What may be done a part at a time: "element", if an element of the result is made of the elements at the
-            same place; "row", if a part of the first dimension is made of the same part of the only argument.
+        into: How a part of the only result is made of the same part of each argument, if it may be.
+        flat: Whether any elements are such a part, not only those of a part of the first dimension.
     """
 
     def __init__(
@@ -44,10 +48,11 @@ class Bounds:
         minus: frozenset[str] = frozenset(),
         *,
         sums: bool,
-        by: str | None = None,
+        into: Into | None = None,
+        flat: bool = False,
     ) -> None:
         self._run, self._states, self._minus = run, states, minus
-        self._by = by
+        self._into, self._flat = into, flat
         self._narrow = sums and all(state.exponent >= _LEAST for state in states.values())
         self._found: dict[Any, list[Any]] = {}
 
@@ -60,38 +65,49 @@ class Bounds:
         return self._in(torch.float64, output)
 
     def _in(self, dtype: Any, output: int) -> tuple[Any, float]:
-        if dtype is torch.float32 and self._by and (found := self._in_parts(self._by)):
+        if dtype is torch.float32 and self._into and (found := self._in_parts(self._into)):
             return found
         if dtype not in self._found:
             self._found[dtype] = self._run({name: self._modulus(name, dtype) for name in self._states})
         bound = self._found[dtype][output]
         return bound, most(bound)
 
-    def _in_parts(self, by: str) -> tuple[Any, float] | None:
+    def _in_parts(self, into: Into) -> tuple[Any, float] | None:
         """The only result in float32, with little memory; None if the operands are small, or do not lie alike."""
         values = [state.value for state in self._states.values() if torch.is_tensor(state.value)]
         size, first = values[0].numel(), values[0]
         if size <= BLOCK or not all(x.shape == first.shape and x.is_contiguous() for x in values):
             return None
-        shape = (size,) if by == "element" else first.shape
+        shape = (size,) if self._flat else first.shape
         step = max(1, BLOCK // (size // shape[0]))
         result, reaches = unwritten(first.shape, first.device), []
-        for start, part in zip(range(0, size, step), result.view(shape).split(step), strict=False):
-            run = self._run({name: self._modulus(name, torch.float32, shape, start, step) for name in self._states})
-            reaches.append(part.copy_(run[0]).amax())
+        parts = {name: self._known(name).reshape(shape).split(step) for name in self._states if self._is_tensor(name)}
+        scratch = {name: torch.empty_like(known[0], dtype=torch.float32) for name, known in parts.items()}
+        moduli = {name: self._modulus(name, torch.float32) for name in self._states if name not in parts}
+        for i, part in enumerate(result.view(shape).split(step)):
+            for name, known in parts.items():
+                moduli[name] = scratch[name][: len(part)].copy_(known[i])
+                if self._states[name].single:
+                    moduli[name].abs_()
+            into(moduli, part)
+            reaches.append(part.amax())
         return result, most(torch.stack(reaches))
 
-    def _modulus(self, name: str, dtype: Any, shape: Any = None, start: int = 0, step: int = 0) -> Any:
-        """Of one argument; or of a part of it, taken to be of a shape."""
+    def _is_tensor(self, name: str) -> bool:
+        return torch.is_tensor(self._states[name].value)
+
+    def _known(self, name: str) -> Any:
         state = self._states[name]
-        if not torch.is_tensor(state.value):
+        return state.value if state.single else state.bound
+
+    def _modulus(self, name: str, dtype: Any) -> Any:
+        state = self._states[name]
+        if not self._is_tensor(name):
             return -state.bound if name in self._minus else state.bound
         if dtype is torch.float64:
             return state.bounds
-        known = state.value if state.single else state.bound
-        if shape is not None:
-            known = known.reshape(shape)[start : start + step]
-        return known.to(dtype).abs_() if state.single else known.to(dtype)
+        known = self._known(name).to(dtype)
+        return known.abs_() if state.single else known
 
 
 def sum_of_moduli(values: Any, add: Callable[[Any], Any], dims: list[int] | None, keep: bool) -> Any:

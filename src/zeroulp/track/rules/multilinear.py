@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from zeroulp.track.backend import torch
 from zeroulp.track.grades import Grade
 from zeroulp.track.rules.base import NOT_EXACT, Rule, unknown
-from zeroulp.track.rules.bounds import Bounds
+from zeroulp.track.rules.bounds import Bounds, Into
 from zeroulp.track.state import State, first_cause, multiplied
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def evaluate(
     outputs: list[Groups],
     regrade: Callable[[Any, list[State]], Any] | None = None,
     *,
-    by: str | None = None,
+    into: Into | None = None,
+    flat: bool = False,
 ) -> Any:
     """
     Apply formulas to a call.
@@ -76,7 +77,8 @@ def evaluate(
         call: The call.
         outputs: What each of its results is.
         regrade: What to make of the grades of the (only) result, given the states of the operands.
-        by: As of `Bounds`.
+        into: As of `Bounds`.
+        flat: As of `Bounds`.
     """
     names = list(dict.fromkeys(name for groups in outputs for _, group in groups for name in group))
     names = [name for name in names if call.arguments.get(name) is not None]
@@ -88,7 +90,7 @@ def evaluate(
     many = isinstance(value, (tuple, list))
     results, number = list(value) if many else [value], tracker.step()
     sums = _adds_only(call, outputs, states)
-    bounds = Bounds(lambda m: _listed(call.run(**m)), states, minus, sums=sums, by=by)
+    bounds = Bounds(lambda m: _listed(call.run(**m)), states, minus, sums=sums, into=into, flat=flat)
     for i, groups in enumerate(outputs):
         if results[i] is None or not groups:
             continue
@@ -165,19 +167,31 @@ def _keep_rounded(grade: Any, states: list[State]) -> Any:
 _SUM, _SUM_SCALED, _DIFFERENCE = parse("self + other"), parse("self + alpha*other"), parse("self - alpha*other")
 
 
+def _add(moduli: dict[str, Any], out: Any) -> None:
+    torch.add(moduli["self"], moduli["other"], alpha=moduli.get("alpha", 1), out=out)
+
+
+def _subtract(moduli: dict[str, Any], out: Any) -> None:
+    torch.sub(moduli["self"], moduli["other"], alpha=moduli["alpha"], out=out)
+
+
 def add(tracker: Tracker, call: Call) -> Any:
     """A sum of two."""
     plain = call.arguments["alpha"] == 1
     formula = _SUM if plain else _SUM_SCALED
-    return evaluate(tracker, call, [formula], _keep_rounded if plain else None, by="element")
+    return evaluate(tracker, call, [formula], _keep_rounded if plain else None, into=_add, flat=True)
 
 
 def subtract(tracker: Tracker, call: Call) -> Any:
     """A difference: the bound is that of the sum."""
-    return evaluate(tracker, call, [_DIFFERENCE], by="element")
+    return evaluate(tracker, call, [_DIFFERENCE], into=_subtract, flat=True)
 
 
 def cumulate(tracker: Tracker, call: Call) -> Any:
     """The sums of the first elements along a dimension."""
     along, dims = call.arguments["dim"], call.arguments["self"].dim()
-    return evaluate(tracker, call, [parse("self")], by="row" if dims and along % dims else None)
+
+    def scan(moduli: dict[str, Any], out: Any) -> None:
+        torch.cumsum(moduli["self"], along, out=out)
+
+    return evaluate(tracker, call, [parse("self")], into=scan if dims and along % dims else None)
