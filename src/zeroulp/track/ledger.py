@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.track.arithmetic import FLOAT32, promoted
-from zeroulp.track.backend import StorageWeakRef, torch
+from zeroulp.track.backend import StorageWeakRef, torch, without_modes
 from zeroulp.track.dyadic import largest, power, quantum_exponent, quantum_within, rounded
 from zeroulp.track.grades import Ending, Grade
 from zeroulp.track.state import Span, State
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zeroulp.formats import Format
 
 _SWEEP = 16  # records between two sweeps for memory that is gone
@@ -49,12 +51,45 @@ class Ledger:
     def __init__(self, storage: Format) -> None:
         self.storage = storage
         self._shadows: dict[int, tuple[Any, Shadow]] = {}
+        self._awaited: dict[int, tuple[Any, Callable[[Any], None]]] = {}
         self._records = 0
 
     def find(self, tensor: Any) -> Shadow | None:
         """The shadow of a tensor's memory, if there is one."""
-        entry = self._shadows.get(tensor.untyped_storage()._cdata)  # noqa: SLF001
+        key = tensor.untyped_storage()._cdata  # noqa: SLF001
+        if key in self._awaited:
+            self._enter(key)
+        entry = self._shadows.get(key)
         return entry[1] if entry else None
+
+    def later(self, tensor: Any, enter: Callable[[Any], None]) -> None:
+        """
+        Put off what is to be known of a new tensor till somebody asks: mostly it is gone before.
+
+        Args:
+            tensor: In memory of its own.
+            enter: Works it out, given the tensor again, and enters it. Nothing that it looks at is written to before
+                `catch_up`.
+        """
+        dtype, device, layout = tensor.dtype, tensor.device, (tensor.storage_offset(), tensor.size(), tensor.stride())
+
+        def again(storage: Any) -> None:
+            enter(torch.empty(0, dtype=dtype, device=device).set_(storage, *layout))
+
+        storage = tensor.untyped_storage()
+        self._awaited[storage._cdata] = StorageWeakRef(storage), again  # noqa: SLF001
+
+    def catch_up(self) -> None:
+        """Enter what was put off; to be called before anything is written to."""
+        while self._awaited:
+            self._enter(next(iter(self._awaited)))
+
+    def _enter(self, key: int) -> None:
+        reference, enter = self._awaited.pop(key)
+        storage = torch.UntypedStorage._new_with_weak_ptr(reference.cdata)  # noqa: SLF001
+        if storage is not None:
+            with without_modes(), torch.no_grad():
+                enter(storage)
 
     def format(self, tensor: Any) -> Format:
         """The format that the program stores a float64 tensor in."""
@@ -121,6 +156,9 @@ class Ledger:
         storage = tensor.untyped_storage()
         shadow = Shadow(state, tensor.dtype, looked_at)
         self._shadows[storage._cdata] = (StorageWeakRef(storage), shadow)  # noqa: SLF001
+        self._awaited.pop(storage._cdata, None)  # noqa: SLF001
+        for key in [key for key, (reference, _) in self._awaited.items() if reference.expired()]:
+            del self._awaited[key]
         self._records += 1
         if self._records % _SWEEP == 0:
             gone = [key for key, (reference, _) in self._shadows.items() if reference.expired()]

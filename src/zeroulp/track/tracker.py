@@ -70,6 +70,7 @@ class Tracker(Float64Mode):
             return make(self, call)
         if call.func._schema.is_mutable:  # noqa: SLF001
             self.see(*call.tensors())
+            self.ledger.catch_up()
             return mutate(self, call)
         if is_view(call.func):
             return call.run()
@@ -225,7 +226,7 @@ class Tracker(Float64Mode):
         if draft.dead:
             draft.bound = draft.grade = None
 
-    def integers(self, tensor: Any, grade: Any, states: list[State]) -> None:
+    def integers(self, tensor: Any, grade: Any, states: list[State], number: int | None = None) -> None:
         """
         Enter the grades of a result of integers or truth values.
 
@@ -233,11 +234,12 @@ class Tracker(Float64Mode):
             tensor: The result.
             grade: 0 where it is the same for every correct kernel, else 2; None: 0 everywhere.
             states: Of the operands.
+            number: Of the operation; None: the last one.
         """
         if grade is not None and grade.any():
             causes = [state.cause for state in states if state.cause and not state.clean]
             cause = min(causes, key=lambda cause: cause.number, default=None)
-            number = self.number
+            number = self.number if number is None else number
             cause = cause or Ending(number, "a choice", "operands are equal, so the place that is chosen is open")
             self.ledger.record(tensor, State(None, None, 0, grade=grade.to(torch.uint8), cause=cause))
 
