@@ -84,6 +84,10 @@ class Ledger:
         while self._awaited:
             self._enter(next(iter(self._awaited)))
 
+    def forget(self) -> None:
+        """Let go what was put off: nobody asks any more."""
+        self._awaited.clear()
+
     def _enter(self, key: int) -> None:
         reference, enter = self._awaited.pop(key)
         storage = torch.UntypedStorage._new_with_weak_ptr(reference.cdata)  # noqa: SLF001

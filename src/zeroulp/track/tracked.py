@@ -185,6 +185,7 @@ def track_program(
         raise
     tracker.see(*returned)
     outputs = tuple(_output(tracker, tensor) for tensor in returned)
+    tracker.ledger.forget()
     if plain is not None:
         _refuse_random(program, operands, outputs, plain)
     places = {name: tensor.untyped_storage()._cdata for name, tensor in given.items()}  # noqa: SLF001
