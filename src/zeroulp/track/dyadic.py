@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,13 +55,29 @@ def quantum_exponent(values: Any) -> int:
     return quantum_within(values, lambda _: math.inf)[0]
 
 
-def quantum_within(values: Any, limit: Callable[[int], float]) -> tuple[int, bool]:
+@dataclass(frozen=True)
+class Aside:
+    """
+    What is made of the moduli of a tensor while they are at hand for something else.
+
+    Args:
+        take: Takes those of one block after the other, flat, in memory that is used again; returns a tensor whose
+            largest element is at least the largest of them.
+        size: Elements of a block.
+    """
+
+    take: Callable[[Any], Any]
+    size: int
+
+
+def quantum_within(values: Any, limit: Callable[[int], float], aside: Aside | None = None) -> tuple[int, bool]:
     """
     The quantum and the range of elements, looked at once.
 
     Args:
         values: float64, any shape.
         limit: What no modulus may exceed, given the exponent; positive, infinite if that is not asked.
+        aside: Gets all moduli, or none.
 
     Returns:
         `quantum_exponent`, and whether all elements are numbers of at most that modulus.
@@ -72,13 +89,13 @@ def quantum_within(values: Any, limit: Callable[[int], float]) -> tuple[int, boo
     found = int(low_exponents(flat[:: -(-flat.numel() // _SAMPLE)]).min())
     if found == NEUTRAL and not largest(flat):
         return NEUTRAL, True
-    if -_FAR < found <= 0 and (within := _multiples(flat, found, limit(found))) is not None:
+    if -_FAR < found <= 0 and (within := _multiples(flat, found, limit(found), aside)) is not None:
         return found, within  # what divides a sample divides all
     found = min(int(low_exponents(block).min()) for block in flat.split(BLOCK))
     return found, largest(flat) <= limit(found)
 
 
-def _multiples(flat: Any, exponent: int, limit: float) -> bool | None:
+def _multiples(flat: Any, exponent: int, limit: float, aside: Aside | None) -> bool | None:
     """
     Whether all elements are within a limit; None unless a power of two divides all of them.
 
@@ -86,16 +103,21 @@ def _multiples(flat: Any, exponent: int, limit: float) -> bool | None:
         Scaled up nothing is lost, and a fraction is +0 or has a bit that is set. Nothing is lost of squares either that
         a limit above 2**-500 would be exceeded by, and a rounded sum of them is at least half of the true one.
     """
-    scratch = torch.empty(min(BLOCK, flat.numel()), dtype=flat.dtype, device=flat.device)
+    size = aside.size if aside else BLOCK
+    scratch = torch.empty(min(size, flat.numel()), dtype=flat.dtype, device=flat.device)
     fraction, within = scratch.view(torch.int64), True
     left = seen = torch.zeros_like(fraction)  # all bits of all fractions
-    for block in flat.split(BLOCK):
+    for block in flat.split(size):
         if (n := len(block)) < len(scratch):
             scratch, fraction, left = scratch[:n], fraction[:n], left[:n]
-        torch.frac(torch.mul(block, 2.0**-exponent, out=scratch) if exponent else block, out=scratch)
+        whole = torch.abs(block, out=scratch) if aside else block
+        if aside:
+            fits = float(aside.take(whole).amax()) <= limit
+        else:
+            fits = limit == math.inf or float(torch.dot(block, block)) <= limit * limit / 2
+        within = within and (fits or largest(block) <= limit)
+        torch.frac(torch.mul(whole, 2.0**-exponent, out=scratch) if exponent else whole, out=scratch)
         left.bitwise_or_(fraction)
-        if within and limit < math.inf and not float(torch.dot(block, block)) <= limit * limit / 2:
-            within = largest(block) <= limit
     return None if bool(seen.any()) else within
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zeroulp.formats import Format
+    from zeroulp.track.dyadic import Aside
 
 _SWEEP = 16  # records between two sweeps for memory that is gone
 
@@ -140,10 +141,16 @@ class Ledger:
             return None
         return None if (state := self.state(tensor)).clean else state
 
-    def _adopt(self, tensor: Any) -> Shadow:
+    def look(self, tensor: Any, aside: Aside) -> None:
+        """Take a tensor of float64 that is new for a constant now, if *aside* can be given all of it on the way."""
+        shadow = self.find(tensor)
+        if (shadow is None or not shadow.looked_at) and tensor.is_contiguous() and _covers(tensor):
+            self._adopt(tensor, aside)
+
+    def _adopt(self, tensor: Any, aside: Aside | None = None) -> Shadow:
         flat = _memory(tensor)
         format_ = self.format(tensor)
-        exponent, within = quantum_within(flat, lambda e: min(format_.max_finite, power(e + format_.precision)))
+        exponent, within = quantum_within(flat, lambda e: min(format_.max_finite, power(e + format_.precision)), aside)
         state = State(None, None, exponent, format=format_, stored=format_)
         if exponent < format_.emin or not within:
             tiny = (flat.abs() < format_.min_normal) & (flat != 0)  # which a kernel may take for 0
@@ -202,8 +209,7 @@ class Ledger:
         shadow = self.find(tensor)
         if tensor.dtype != torch.float64 and shadow is None and state.clean:
             return
-        covered = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
-        if covered and 0 not in tensor.stride():
+        if _covers(tensor) and 0 not in tensor.stride():
             format_ = shadow.state.format if shadow else None
             shape = tensor.shape
             bound = None if state.bound is None else state.bound.expand(shape).clone()
@@ -265,6 +271,11 @@ def _graded(known: State, tensor: Any) -> Any:
         return None
     grade = _strided(known.grade, tensor)
     return grade if grade.any() else None
+
+
+def _covers(tensor: Any) -> bool:
+    """Whether a tensor has as many elements as its memory."""
+    return bool(tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size())
 
 
 def _memory(tensor: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from zeroulp.track.arithmetic import FLOAT32
 from zeroulp.track.backend import torch
-from zeroulp.track.dyadic import BLOCK, most, power, unwritten
+from zeroulp.track.dyadic import BLOCK, Aside, most, power, unwritten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,11 +110,39 @@ class Bounds:
         return known.abs_() if state.single else known
 
 
-def sum_of_moduli(values: Any, add: Callable[[Any], Any], dims: list[int] | None, keep: bool) -> Any:
-    """The sum of moduli over some dimensions, or all; *add* is that of elements."""
-    rows = BLOCK * len(values) // values.numel() if values.dim() and values.numel() > BLOCK else 0
-    if not rows or not values.is_contiguous():
-        return torch.linalg.vector_norm(values, 1, dims, keep)
-    scratch = torch.empty_like(values[:rows])
-    sums = [add(torch.abs(part, out=scratch[: len(part)])) for part in values.split(rows)]
-    return torch.stack(sums).sum(0) if dims is None or 0 in {dim % values.dim() for dim in dims} else torch.cat(sums)
+class SumOfModuli:
+    """
+    The sum of moduli over some dimensions of a tensor, or all; worked out here, or on the way of another look at it.
+
+    Args:
+        values: The tensor.
+        add: The sum of elements.
+        dims: Over which dimensions; None: all.
+        keep: Whether the result has dimensions in place of these.
+    """
+
+    def __init__(self, values: Any, add: Callable[[Any], Any], dims: list[int] | None, keep: bool) -> None:
+        self._values, self._add, self._dims, self._keep = values, add, dims, keep
+        large = values.dim() and values.numel() > BLOCK and values.is_contiguous()
+        self._rows = BLOCK * len(values) // values.numel() if large else 0
+        self._sums: list[Any] = []
+
+    @property
+    def aside(self) -> Aside | None:
+        """How the moduli of the tensor are added up while they are at hand; None if they cannot be."""
+        return Aside(self._take, self._rows * (self._values.numel() // len(self._values))) if self._rows else None
+
+    def _take(self, moduli: Any) -> Any:
+        self._sums.append(self._add(moduli.view(-1, *self._values.shape[1:])))
+        return self._sums[-1]
+
+    def result(self) -> Any:
+        """The sum; it is as exact as float64 is."""
+        if not self._rows:
+            return torch.linalg.vector_norm(self._values, 1, self._dims, self._keep)
+        if not self._sums:
+            scratch = torch.empty_like(self._values[: self._rows])
+            for part in self._values.split(self._rows):
+                self._take(torch.abs(part, out=scratch[: len(part)]))
+        first = self._dims is None or 0 in {dim % self._values.dim() for dim in self._dims}
+        return torch.stack(self._sums).sum(0) if first else torch.cat(self._sums)
