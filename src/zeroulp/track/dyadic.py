@@ -23,6 +23,7 @@ NEUTRAL = 1 << 20
 FORMATS = {getattr(torch, name): format_named(name) for name in STORAGES}
 """The formats that a program may name, by their PyTorch types; float64 stands for the one that it does not name."""
 
+_NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 _SIGNIFICAND = 53
 _SAMPLE = 1 << 10
 BLOCK = 1 << 15
@@ -143,11 +144,11 @@ def equal(a: Any, b: Any) -> bool:
     return bool(torch.equal(a, b))
 
 
-def unwritten(shape: Any, device: Any) -> Any:
-    """Memory for a large tensor of float32 that nobody resizes: NumPy is given it in larger pages than PyTorch is."""
-    if device.type != "cpu":
-        return torch.empty(shape, dtype=torch.float32, device=device)
-    return torch.from_numpy(np.empty(shape, dtype=np.float32))
+def unwritten(like: Any, dtype: Any) -> Any:
+    """Contiguous memory for a large tensor that nobody resizes: NumPy is given it in larger pages than PyTorch is."""
+    if like.device.type != "cpu":
+        return torch.empty(like.shape, dtype=dtype, device=like.device)
+    return torch.from_numpy(np.empty(like.shape, dtype=_NUMPY[dtype]))
 
 
 def odd_parts(values: Any) -> Any:

@@ -80,7 +80,7 @@ class Bounds:
             return None
         shape = (size,) if self._flat else first.shape
         step = max(1, BLOCK // (size // shape[0]))
-        result, reaches = unwritten(first.shape, first.device), []
+        result, reaches = unwritten(first, torch.float32), []
         parts = {name: self._known(name).reshape(shape).split(step) for name in self._states if self._is_tensor(name)}
         scratch = {name: torch.empty_like(known[0], dtype=torch.float32) for name, known in parts.items()}
         moduli = {name: self._modulus(name, torch.float32) for name in self._states if name not in parts}
@@ -105,7 +105,10 @@ class Bounds:
         if not self._is_tensor(name):
             return -state.bound if name in self._minus else state.bound
         if dtype is torch.float64:
-            return state.bounds
+            value = state.value
+            if state.dead or state.bound is not None or value.numel() <= BLOCK or not value.is_contiguous():
+                return state.bounds
+            return torch.abs(value, out=unwritten(value, dtype))
         known = self._known(name).to(dtype)
         return known.abs_() if state.single else known
 
