@@ -44,7 +44,7 @@ def _over_dims(tracker: Tracker, call: Call) -> State:
         return values.sum() if dims is None and not keep else values.sum(dims, keepdim=keep)
 
     values = call.arguments["self"]
-    moduli = SumOfModuli(values, add, dims, keep) if values.dtype == torch.float64 else None
+    moduli = SumOfModuli(values, add, dims, keep=keep) if values.dtype == torch.float64 else None
     if moduli and moduli.aside:
         tracker.ledger.look(values, moduli.aside)
     return _total(call.state("self"), add, moduli)

@@ -94,7 +94,7 @@ class Bounds:
         return result, most(torch.stack(reaches))
 
     def _is_tensor(self, name: str) -> bool:
-        return torch.is_tensor(self._states[name].value)
+        return bool(torch.is_tensor(self._states[name].value))
 
     def _known(self, name: str) -> Any:
         state = self._states[name]
@@ -124,7 +124,7 @@ class SumOfModuli:
         keep: Whether the result has dimensions in place of these.
     """
 
-    def __init__(self, values: Any, add: Callable[[Any], Any], dims: list[int] | None, keep: bool) -> None:
+    def __init__(self, values: Any, add: Callable[[Any], Any], dims: list[int] | None, *, keep: bool) -> None:
         self._values, self._add, self._dims, self._keep = values, add, dims, keep
         large = values.dim() and values.numel() > BLOCK and values.is_contiguous()
         self._rows = BLOCK * len(values) // values.numel() if large else 0

@@ -85,7 +85,7 @@ def _row(state: Any, dim: int, value: Any) -> Any:
 
 
 def _enter_places(
-    tracker: Tracker, places: Any, tie: Any, grade: Any, state: Any, number: int | None = None
+    tracker: Tracker, places: Any, tie: Any, grade: Any, state: Any, *, number: int | None = None
 ) -> None:
     doubt = tie if grade is None else tie | (grade > 0)
     tracker.integers(places, torch.where(doubt, NOT_EXACT, 0), [state], number)
@@ -113,7 +113,7 @@ def max_pool(tracker: Tracker, call: Call) -> Any:
             tie = call.run(self=raised)[1] != places
         else:
             tie = torch.ones_like(places, dtype=torch.bool)
-        _enter_places(tracker, places, tie, grade, state, number)
+        _enter_places(tracker, places, tie, grade, state, number=number)
 
     tracker.ledger.later(places, enter)
     return drafted, places
