@@ -51,7 +51,7 @@ class Float64Mode(DispatchMode):  # type: ignore[misc]
         self.kept: dict[int, str] = {}
         self._widened: dict[tuple[Any, ...], tuple[Any, Any]] = {}
         compiler = sys.modules.get("torch._dynamo")
-        see = Float64Mode._see  # noqa: SLF001
+        see = Float64Mode._see
         self._seen = see if compiler is None else compiler.disable(see)  # not bound: memory goes with the mode
 
     @classmethod
