@@ -113,10 +113,9 @@ def _multiples(flat: Any, exponent: int, limit: float, aside: Aside | None) -> b
             scratch, fraction, left = scratch[:n], fraction[:n], left[:n]
         whole = torch.abs(block, out=scratch) if aside else block
         if aside:
-            fits = float(aside.take(whole).amax()) <= limit
-        else:
-            fits = limit == math.inf or float(torch.dot(block, block)) <= limit * limit / 2
-        within = within and (fits or largest(block) <= limit)
+            within &= float(aside.take(whole).amax()) <= limit or most(whole) <= limit
+        elif within and limit < math.inf:
+            within = float(torch.dot(block, block)) <= limit * limit / 2 or largest(block) <= limit
         torch.frac(torch.mul(whole, 2.0**-exponent, out=scratch) if exponent else whole, out=scratch)
         left.bitwise_or_(fraction)
     return None if bool(seen.any()) else within
