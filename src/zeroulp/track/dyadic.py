@@ -62,12 +62,11 @@ class Aside:
     What is made of the moduli of a tensor while they are at hand for something else.
 
     Args:
-        take: Takes those of one block after the other, flat, in memory that is used again; returns a tensor whose
-            largest element is at least the largest of them.
+        take: Takes those of one block after the other, flat, in memory that is used again.
         size: Elements of a block.
     """
 
-    take: Callable[[Any], Any]
+    take: Callable[[Any], None]
     size: int
 
 
@@ -113,9 +112,9 @@ def _multiples(flat: Any, exponent: int, limit: float, aside: Aside | None) -> b
             scratch, fraction, left = scratch[:n], fraction[:n], left[:n]
         whole = torch.abs(block, out=scratch) if aside else block
         if aside:
-            within &= float(aside.take(whole).amax()) <= limit or most(whole) <= limit
-        elif within and limit < math.inf:
-            within = float(torch.dot(block, block)) <= limit * limit / 2 or largest(block) <= limit
+            aside.take(whole)
+        if within and limit < math.inf:
+            within = float(torch.dot(whole, whole)) <= limit * limit / 2 or largest(whole) <= limit
         torch.frac(torch.mul(whole, 2.0**-exponent, out=scratch) if exponent else whole, out=scratch)
         left.bitwise_or_(fraction)
     return None if bool(seen.any()) else within

@@ -135,9 +135,8 @@ class SumOfModuli:
         """How the moduli of the tensor are added up while they are at hand; None if they cannot be."""
         return Aside(self._take, self._rows * (self._values.numel() // len(self._values))) if self._rows else None
 
-    def _take(self, moduli: Any) -> Any:
+    def _take(self, moduli: Any) -> None:
         self._sums.append(self._add(moduli.view(-1, *self._values.shape[1:])))
-        return self._sums[-1]
 
     def result(self) -> Any:
         """The sum; it is as exact as float64 is."""
