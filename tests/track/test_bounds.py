@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -115,3 +117,73 @@ def test_one_element_among_many_that_the_quantum_does_not_divide(far):
     output = track.track(lambda y: y * 2, [y]).outputs[0]
     assert output.quantum_exponent == (-39 if far == 2.0**-40 else 61)
     assert (output.grade[12_345] == 0) == (far == 2.0**-40)
+
+
+@pytest.mark.parametrize("of", [
+    lambda x: x.sum(), lambda x: x.sum(0), lambda x: x.sum(1), lambda x: x.sum((0, 2), keepdim=True), lambda x: x.sum(2).sum(0),
+    lambda x: x.mean(2), lambda x: x[1:].sum(2), lambda x: x.transpose(0, 2).sum(0), lambda x: x.cumsum(2), lambda x: x.cumsum(0),
+    lambda x: x.flatten().cumsum(0), lambda x: x.transpose(0, 1).cumsum(1), lambda x: x.sum(0) + x.sum(1)[:1],
+])
+def test_sums_of_large_operands_are_worked_out_in_parts(of):
+    """Moduli are added up while the operand's quantum is looked for, or a part at a time."""
+    generator = torch.Generator().manual_seed(4)
+    x = torch.randint(-99, 100, (37, 41, 64), generator=generator).double() / 4
+    output = track.track(of, [x]).outputs[0]
+    assert torch.equal(output.values, of(x))
+    assert torch.equal(output.bound, of(x.abs()))
+    assert output.quantum_exponent == (-8 if of(torch.ones_like(x)).max() == 1 else -2)
+    assert (output.grade == 0).all()
+
+
+@pytest.mark.parametrize("of", [lambda x: x.sum(1), lambda x: x.cumsum(1)[:, -1], lambda x: x + 0])
+@pytest.mark.parametrize(("odd", "grade"), [
+    (float("nan"), 2), (float("inf"), 2), (2.0**24 + 1, 2), (2.0**-130, 2), (-(2.0**24) - 2, 2), (2.0**-600, 2), (-(2.0**20) - 1, 0),
+])
+def test_one_element_of_a_large_operand_counts(of, odd, grade):
+    x = torch.zeros(300, 300).double()
+    x[:, 0] = 1
+    x[217, 35] = odd
+    output = track.track(of, [x]).outputs[0]
+    worst = output.grade if output.grade.dim() == 1 else output.grade.amax(1)
+    assert worst[217] == grade
+    assert grade == 0 or output.ended is not None
+
+
+def test_ties_are_looked_for_before_anything_is_written():
+    x = torch.tensor([[1.0, 1, 0, 2], [0, 0, 3, 1]]).double()[None]
+
+    def reference(x, *, written):
+        y = x + 0
+        value, places = torch.nn.functional.max_pool2d(y, 2, return_indices=True)
+        if written:
+            y.zero_()
+        return value, places
+
+    for written in (False, True):
+        value, places = track.track(lambda x, w=written: reference(x, written=w), [x]).outputs
+        assert value.grade.flatten().tolist() == [0, 0]
+        assert places.grade.flatten().tolist() == [2, 0]
+        assert places.ended.number == 2
+    tracked = track.track(lambda x: torch.nn.functional.max_pool2d(x, 2, return_indices=True)[1][:, :, 1:] * 2, [x])
+    assert tracked.outputs[0].grade.tolist() == [[[0]]]
+    with pytest.raises(ProgramError, match="looks at a value that is not exact"):
+        track.track(lambda x: torch.nn.functional.max_pool2d(x, 2, return_indices=True)[1].tolist() and x, [x])
+
+
+def test_what_a_run_leaves_behind_goes_with_it():
+    """Nothing waits for Python's collector of cycles: what was tracked may be large."""
+    x = torch.arange(-32.0, 32.0).double().reshape(1, 1, 8, 8)
+
+    def reference(x):
+        y = torch.cat([torch.nn.functional.max_pool2d(x, 2), x[:, :, :4, :4].cumsum(2) + 1])
+        y[0, 0, 0] += 2
+        return torch.where(y > 0, y, -y).sum((2, 3))
+
+    track.track(reference, [x])
+    gc.collect()
+    gc.disable()
+    try:
+        track.track(reference, [x])
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -21,7 +21,9 @@ def _load() -> Any:
 
 torch = _load()
 aten = torch.ops.aten
-DispatchMode: Any = importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
+_dispatch = importlib.import_module("torch.utils._python_dispatch")
+DispatchMode: Any = _dispatch.TorchDispatchMode
+without_modes = _dispatch._disable_current_modes  # noqa: SLF001
 FunctionMode: Any = importlib.import_module("torch.overrides").TorchFunctionMode
 pytree = importlib.import_module("torch.utils._pytree")
 StorageWeakRef = importlib.import_module("torch.multiprocessing.reductions").StorageWeakRef

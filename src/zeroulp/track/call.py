@@ -82,13 +82,7 @@ class Call:
 
     def widen(self, fn: Callable[[Any], Any]) -> None:
         """Replace every floating tensor that is not float64 by what *fn* makes of it."""
-
-        def replaced(tree: Any) -> Any:
-            if isinstance(tree, torch.Tensor) and tree.is_floating_point() and tree.dtype != torch.float64:
-                return fn(tree)
-            return [replaced(x) for x in tree] if isinstance(tree, (list, tuple)) else tree
-
-        self.arguments = {name: replaced(value) for name, value in self.arguments.items()}
+        self.arguments = {name: _widened(value, fn) for name, value in self.arguments.items()}
 
     def run(self, /, **changes: Any) -> Any:
         """The operator on its arguments, some of them changed."""
@@ -127,6 +121,12 @@ class Call:
                     if tensor.dtype != torch.float64 and (state := self.ledger.doubtful(tensor)):
                         return state
         return None
+
+
+def _widened(tree: Any, fn: Callable[[Any], Any]) -> Any:
+    if isinstance(tree, torch.Tensor) and tree.is_floating_point() and tree.dtype != torch.float64:
+        return fn(tree)
+    return [_widened(x, fn) for x in tree] if isinstance(tree, (list, tuple)) else tree
 
 
 def name_of(func: Any) -> str:

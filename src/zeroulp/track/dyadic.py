@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from zeroulp.formats import format_named
 from zeroulp.track.arithmetic import STORAGES
 from zeroulp.track.backend import torch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zeroulp.formats import Format
 
 NEUTRAL = 1 << 20
@@ -18,9 +23,12 @@ NEUTRAL = 1 << 20
 FORMATS = {getattr(torch, name): format_named(name) for name in STORAGES}
 """The formats that a program may name, by their PyTorch types; float64 stands for the one that it does not name."""
 
+_NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 _SIGNIFICAND = 53
 _SAMPLE = 1 << 10
-_BLOCK = 1 << 16  # elements that stay in a cache
+BLOCK = 1 << 15
+"""Elements that stay in a cache."""
+
 _FAR = 500  # exponents that are scaled without leaving float64, but for numbers that are as large
 
 
@@ -45,32 +53,100 @@ def low_exponents(values: Any) -> Any:
 
 def quantum_exponent(values: Any) -> int:
     """Exponent of the largest power of two that divides all finite elements; `NEUTRAL` if there is none but 0."""
+    return quantum_within(values, lambda _: math.inf)[0]
+
+
+@dataclass(frozen=True)
+class Aside:
+    """
+    What is made of the moduli of a tensor while they are at hand for something else.
+
+    Args:
+        take: Takes those of one block after the other, flat, in memory that is used again.
+        size: Elements of a block.
+    """
+
+    take: Callable[[Any], None]
+    size: int
+
+
+def quantum_within(values: Any, limit: Callable[[int], float], aside: Aside | None = None) -> tuple[int, bool]:
+    """
+    The quantum and the range of elements, looked at once.
+
+    Args:
+        values: float64, any shape.
+        limit: What no modulus may exceed, given the exponent; positive, infinite if that is not asked.
+        aside: Gets all moduli, or none.
+
+    Returns:
+        `quantum_exponent`, and whether all elements are numbers of at most that modulus.
+    """
     if values.numel() <= _SAMPLE:
-        return int(low_exponents(values).min()) if values.numel() else NEUTRAL
+        found = int(low_exponents(values).min()) if values.numel() else NEUTRAL
+        return found, largest(values) <= limit(found)
     flat = values.reshape(-1)
     found = int(low_exponents(flat[:: -(-flat.numel() // _SAMPLE)]).min())
-    blocks = flat.split(_BLOCK)
     if found == NEUTRAL and not largest(flat):
-        return NEUTRAL
-    if -_FAR < found <= 0:  # scaled up, nothing is lost
-        scratch = torch.empty(min(_BLOCK, flat.numel()), dtype=flat.dtype, device=flat.device)
-        if all(_divides(found, block, scratch[: len(block)]) for block in blocks):
-            return found  # that of a sample divides all
-    return min(int(low_exponents(block).min()) for block in blocks)
+        return NEUTRAL, True
+    if -_FAR < found <= 0 and (within := _multiples(flat, found, limit(found), aside)) is not None:
+        return found, within  # what divides a sample divides all
+    found = min(int(low_exponents(block).min()) for block in flat.split(BLOCK))
+    return found, largest(flat) <= limit(found)
 
 
-def _divides(exponent: int, values: Any, scratch: Any) -> bool:
-    """Whether a power of two divides all elements; no if one is not finite."""
-    scaled = torch.mul(values, 2.0**-exponent, out=scratch) if exponent else values
-    return largest(torch.frac(scaled, out=scratch)) == 0
+def _multiples(flat: Any, exponent: int, limit: float, aside: Aside | None) -> bool | None:
+    """
+    Whether all elements are within a limit; None unless a power of two divides all of them.
+
+    Exactness:
+        Scaled up nothing is lost, and a fraction is +0 or has a bit that is set. Nothing is lost of squares either that
+        a limit above 2**-500 would be exceeded by, and a rounded sum of them is at least half of the true one.
+    """
+    size = aside.size if aside else BLOCK
+    scratch = torch.empty(min(size, flat.numel()), dtype=flat.dtype, device=flat.device)
+    fraction, within = scratch.view(torch.int64), True
+    left = seen = torch.zeros_like(fraction)  # all bits of all fractions
+    for block in flat.split(size):
+        if (n := len(block)) < len(scratch):
+            scratch, fraction, left = scratch[:n], fraction[:n], left[:n]
+        whole = torch.abs(block, out=scratch) if aside else block
+        if aside:
+            aside.take(whole)
+        if within and limit < math.inf:
+            within = float(torch.dot(whole, whole)) <= limit * limit / 2 or largest(whole) <= limit
+        torch.frac(torch.mul(whole, 2.0**-exponent, out=scratch) if exponent else whole, out=scratch)
+        left.bitwise_or_(fraction)
+    return None if bool(seen.any()) else within
 
 
 def largest(values: Any) -> float:
     """The largest modulus, NaN if there is one; 0 if there are no elements."""
     if not values.numel():
         return 0.0
+    if values.numel() <= BLOCK and values.is_floating_point():  # in a cache two passes take less than one for both
+        return max(-float(values.amin()), float(values.amax()))
     least, most = torch.aminmax(values)
     return max(-float(least), float(most))
+
+
+def most(moduli: Any) -> float:
+    """The largest of numbers none of which is negative, NaN if there is one; 0 if there are none."""
+    return float(moduli.amax()) if moduli.numel() else 0.0
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Whether tensors of one shape and type hold the same numbers; NaN equals nothing."""
+    if a.device.type == b.device.type == "cpu" and a.dtype == torch.float64 and not (a.is_neg() or b.is_neg()):
+        return bool(np.array_equal(a.numpy(), b.numpy()))  # which takes half the time
+    return bool(torch.equal(a, b))
+
+
+def unwritten(like: Any, dtype: Any) -> Any:
+    """Contiguous memory for a large tensor that nobody resizes: NumPy is given it in larger pages than PyTorch is."""
+    if like.device.type != "cpu":
+        return torch.empty(like.shape, dtype=dtype, device=like.device)
+    return torch.from_numpy(np.empty(like.shape, dtype=_NUMPY[dtype]))
 
 
 def odd_parts(values: Any) -> Any:

@@ -11,13 +11,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.track.arithmetic import FLOAT32, promoted
-from zeroulp.track.backend import StorageWeakRef, torch
-from zeroulp.track.dyadic import largest, power, quantum_exponent, rounded
+from zeroulp.track.backend import StorageWeakRef, torch, without_modes
+from zeroulp.track.dyadic import largest, power, quantum_exponent, quantum_within, rounded
 from zeroulp.track.grades import Ending, Grade
 from zeroulp.track.state import Span, State
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zeroulp.formats import Format
+    from zeroulp.track.dyadic import Aside
 
 _SWEEP = 16  # records between two sweeps for memory that is gone
 
@@ -49,12 +52,49 @@ class Ledger:
     def __init__(self, storage: Format) -> None:
         self.storage = storage
         self._shadows: dict[int, tuple[Any, Shadow]] = {}
+        self._awaited: dict[int, tuple[Any, Callable[[Any], None]]] = {}
         self._records = 0
 
     def find(self, tensor: Any) -> Shadow | None:
         """The shadow of a tensor's memory, if there is one."""
-        entry = self._shadows.get(tensor.untyped_storage()._cdata)  # noqa: SLF001
+        key = tensor.untyped_storage()._cdata  # noqa: SLF001
+        if key in self._awaited:
+            self._enter(key)
+        entry = self._shadows.get(key)
         return entry[1] if entry else None
+
+    def later(self, tensor: Any, enter: Callable[[Any], None]) -> None:
+        """
+        Put off what is to be known of a new tensor till somebody asks: mostly it is gone before.
+
+        Args:
+            tensor: In memory of its own.
+            enter: Works it out, given the tensor again, and enters it. Nothing that it looks at is written to before
+                `catch_up`.
+        """
+        dtype, device, layout = tensor.dtype, tensor.device, (tensor.storage_offset(), tensor.size(), tensor.stride())
+
+        def again(storage: Any) -> None:
+            enter(torch.empty(0, dtype=dtype, device=device).set_(storage, *layout))
+
+        storage = tensor.untyped_storage()
+        self._awaited[storage._cdata] = StorageWeakRef(storage), again  # noqa: SLF001
+
+    def catch_up(self) -> None:
+        """Enter what was put off; to be called before anything is written to."""
+        while self._awaited:
+            self._enter(next(iter(self._awaited)))
+
+    def forget(self) -> None:
+        """Let go what was put off: nobody asks any more."""
+        self._awaited.clear()
+
+    def _enter(self, key: int) -> None:
+        reference, enter = self._awaited.pop(key)
+        storage = torch.UntypedStorage._new_with_weak_ptr(reference.cdata)  # noqa: SLF001
+        if storage is not None:
+            with without_modes(), torch.no_grad():
+                enter(storage)
 
     def format(self, tensor: Any) -> Format:
         """The format that the program stores a float64 tensor in."""
@@ -101,12 +141,18 @@ class Ledger:
             return None
         return None if (state := self.state(tensor)).clean else state
 
-    def _adopt(self, tensor: Any) -> Shadow:
+    def look(self, tensor: Any, aside: Aside) -> None:
+        """Take a tensor of float64 that is new for a constant now, if *aside* can be given all of it on the way."""
+        shadow = self.find(tensor)
+        if (shadow is None or not shadow.looked_at) and tensor.is_contiguous() and _covers(tensor):
+            self._adopt(tensor, aside)
+
+    def _adopt(self, tensor: Any, aside: Aside | None = None) -> Shadow:
         flat = _memory(tensor)
         format_ = self.format(tensor)
-        state = State(None, None, quantum_exponent(flat), format=format_, stored=format_)
-        top = min(format_.max_finite, power(state.exponent + format_.precision))
-        if state.exponent < format_.emin or not largest(flat) <= top:
+        exponent, within = quantum_within(flat, lambda e: min(format_.max_finite, power(e + format_.precision)), aside)
+        state = State(None, None, exponent, format=format_, stored=format_)
+        if exponent < format_.emin or not within:
             tiny = (flat.abs() < format_.min_normal) & (flat != 0)  # which a kernel may take for 0
             misfit = (flat != rounded(flat, format_)) | tiny  # as NaN does, which some choices drop and some keep
             if misfit.any():
@@ -121,6 +167,9 @@ class Ledger:
         storage = tensor.untyped_storage()
         shadow = Shadow(state, tensor.dtype, looked_at)
         self._shadows[storage._cdata] = (StorageWeakRef(storage), shadow)  # noqa: SLF001
+        self._awaited.pop(storage._cdata, None)  # noqa: SLF001
+        for key in [key for key, (reference, _) in self._awaited.items() if reference.expired()]:
+            del self._awaited[key]
         self._records += 1
         if self._records % _SWEEP == 0:
             gone = [key for key, (reference, _) in self._shadows.items() if reference.expired()]
@@ -160,8 +209,7 @@ class Ledger:
         shadow = self.find(tensor)
         if tensor.dtype != torch.float64 and shadow is None and state.clean:
             return
-        covered = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
-        if covered and 0 not in tensor.stride():
+        if _covers(tensor) and 0 not in tensor.stride():
             format_ = shadow.state.format if shadow else None
             shape = tensor.shape
             bound = None if state.bound is None else state.bound.expand(shape).clone()
@@ -223,6 +271,11 @@ def _graded(known: State, tensor: Any) -> Any:
         return None
     grade = _strided(known.grade, tensor)
     return grade if grade.any() else None
+
+
+def _covers(tensor: Any) -> bool:
+    """Whether a tensor has as many elements as its memory."""
+    return bool(tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size())
 
 
 def _memory(tensor: Any) -> Any:

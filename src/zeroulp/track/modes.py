@@ -51,7 +51,8 @@ class Float64Mode(DispatchMode):  # type: ignore[misc]
         self.kept: dict[int, str] = {}
         self._widened: dict[tuple[Any, ...], tuple[Any, Any]] = {}
         compiler = sys.modules.get("torch._dynamo")
-        self._seen = self._see if compiler is None else compiler.disable(self._see)
+        see = Float64Mode._see
+        self._seen = see if compiler is None else compiler.disable(see)  # not bound: memory goes with the mode
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -62,7 +63,7 @@ class Float64Mode(DispatchMode):  # type: ignore[misc]
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         del types
-        return self._seen(func, args, kwargs or {})
+        return self._seen(self, func, args, kwargs or {})
 
     def _see(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         with torch._C.DisableTorchFunction():  # noqa: SLF001

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from zeroulp.track.arithmetic import FLOAT32, FLOAT64
 from zeroulp.track.backend import torch
-from zeroulp.track.dyadic import largest, odd_parts, power, quantum_exponent, rounded
+from zeroulp.track.dyadic import largest, most, odd_parts, power, quantum_exponent, rounded
 from zeroulp.track.grades import Ending, Grade
 from zeroulp.track.state import Span, State
 
@@ -41,14 +41,20 @@ def exact_bounds(draft: State) -> Any:
 
 def largest_bound(draft: State) -> float:
     """The largest bound of an algebraic element; 0 if there is none."""
-    if draft.grade is None:
-        return largest(draft.value if draft.bound is None else draft.bound)
-    return largest(exact_bounds(draft))
+    if draft.grade is not None:
+        return largest(exact_bounds(draft))
+    return largest(draft.value) if draft.bound is None else most(draft.bound)
 
 
-def fit_sums(draft: State, arithmetic: Arithmetic, lose: Lose) -> float | None:
+def fit_sums(draft: State, arithmetic: Arithmetic, lose: Lose, reach: float | None = None) -> float | None:
     """
     Take from the algebraic elements those whose sums may round.
+
+    Args:
+        draft: Changed in place.
+        arithmetic: The contract.
+        lose: How elements cease to be algebraic.
+        reach: The largest of all bounds, where it is known.
 
     Returns:
         log2 of the largest bound of the others, in quanta; None if there are none but zeros.
@@ -62,7 +68,7 @@ def fit_sums(draft: State, arithmetic: Arithmetic, lose: Lose) -> float | None:
     # a partial result has at most as many quanta, each at most 2**high; its cofactor is at least 2**-low
     top = math.ldexp(sums.max_finite, min(0, max(draft.exponent - draft.span.high, -draft.span.low)))
     limit = min(power(p + draft.exponent), top)
-    worst = largest_bound(draft)
+    worst = largest_bound(draft) if reach is None or draft.grade is not None else reach
     if not worst <= limit:
         over = ~(exact_bounds(draft) <= limit)
         quanta = math.log2(worst) - draft.exponent if 0 < worst < math.inf else math.inf

@@ -70,6 +70,7 @@ class Tracker(Float64Mode):
             return make(self, call)
         if call.func._schema.is_mutable:  # noqa: SLF001
             self.see(*call.tensors())
+            self.ledger.catch_up()
             return mutate(self, call)
         if is_view(call.func):
             return call.run()
@@ -158,7 +159,15 @@ class Tracker(Float64Mode):
         self.number += 1
         return self.number
 
-    def settle(self, call: Call, draft: State, *, arithmetic: bool = True, number: int | None = None) -> Any:
+    def settle(
+        self,
+        call: Call,
+        draft: State,
+        *,
+        arithmetic: bool = True,
+        number: int | None = None,
+        reach: float | None = None,
+    ) -> Any:
         """
         Enter what is known of a result, once sums and storage have had their say.
 
@@ -167,6 +176,7 @@ class Tracker(Float64Mode):
             draft: Its value, in memory of its own, and what follows from the operands. Changed in place.
             arithmetic: Whether anything was added or multiplied.
             number: Of the operation, where it has been counted already.
+            reach: The largest of all bounds, where it is known.
 
         Returns:
             The value, as the tensor that the program goes on with.
@@ -179,7 +189,7 @@ class Tracker(Float64Mode):
             widen_rounded(draft, [self.ledger.format(tensor) for tensor in call.floats])
             if arithmetic:
                 draft.stored = None
-                bits = fit_sums(draft, self.arithmetic, lose)
+                bits = fit_sums(draft, self.arithmetic, lose, reach)
             store(draft, self.arithmetic, lose, bits)
             if not self.arithmetic.refactored:
                 rebase(draft)
@@ -202,22 +212,21 @@ class Tracker(Float64Mode):
 
     def _log(self, call: Call, draft: State, number: int, bits: float | None) -> None:
         """Note the operation, and whether anything exact is left."""
-        value, share, constant = draft.value, 1.0, None
+        value, share, constant, exact = draft.value, 1.0, None, None
         if draft.dead:
             share = 0.0
         elif draft.grade is not None and value.numel():
             exact = draft.grade == int(Grade.ALGEBRAIC)
             share = float(exact.sum()) / value.numel()
             draft.dead = bool((draft.grade == int(Grade.NOT_EXACT)).all())
-            value = value if share == 1.0 else value[exact]
-        if share and value.numel() and draft.value.numel() > 1:
-            constant = _constant(value)
+        if share and value.numel() > 1:
+            constant = _constant(value, None if share == 1.0 else exact)
         digest = _digest(draft.value) if self.digest else None
         self.operations.append(Operation(number, call.label, tuple(draft.value.shape), share, bits, constant, digest))
         if draft.dead:
             draft.bound = draft.grade = None
 
-    def integers(self, tensor: Any, grade: Any, states: list[State]) -> None:
+    def integers(self, tensor: Any, grade: Any, states: list[State], number: int | None = None) -> None:
         """
         Enter the grades of a result of integers or truth values.
 
@@ -225,11 +234,12 @@ class Tracker(Float64Mode):
             tensor: The result.
             grade: 0 where it is the same for every correct kernel, else 2; None: 0 everywhere.
             states: Of the operands.
+            number: Of the operation; None: the last one.
         """
         if grade is not None and grade.any():
             causes = [state.cause for state in states if state.cause and not state.clean]
             cause = min(causes, key=lambda cause: cause.number, default=None)
-            number = self.number
+            number = self.number if number is None else number
             cause = cause or Ending(number, "a choice", "operands are equal, so the place that is chosen is open")
             self.ledger.record(tensor, State(None, None, 0, grade=grade.to(torch.uint8), cause=cause))
 
@@ -268,12 +278,14 @@ class Tracker(Float64Mode):
             )
 
 
-def _constant(values: Any) -> bool:
-    """Whether all elements are one number: a look at a few of them mostly tells."""
-    for some in (values[(slice(0, 4),) * values.dim()], values):
-        least, most = torch.aminmax(some)
-        if bool(least != most):
-            return False
+def _constant(values: Any, exact: Any = None) -> bool:
+    """Whether all elements, or those that are exact, are one number: a look at a few of them mostly tells."""
+    for place in ((slice(0, 4),) * values.dim(), ...):
+        some = values[place] if exact is None else values[place][exact[place]]
+        if some.numel():
+            least, most = torch.aminmax(some)
+            if bool(least != most):
+                return False
     return True
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from zeroulp.track.backend import torch
 from zeroulp.track.rules.base import NOT_EXACT, unknown
-from zeroulp.track.rules.bounds import Bounds
+from zeroulp.track.rules.bounds import Bounds, SumOfModuli
 from zeroulp.track.rules.multilinear import multilinear
 from zeroulp.track.rules.products import divided_by_count
 from zeroulp.track.rules.selection import selection_of_bags
@@ -20,46 +20,49 @@ if TYPE_CHECKING:
     from zeroulp.track.tracker import Tracker
 
 
-def _total(state: State, add: Callable[[Any], Any], add_moduli: Callable[[Any], Any] | None = None) -> State:
-    """The state of a sum of elements of one tensor; *add_moduli* is one of their moduli, where there is a short way."""
+def _total(state: State, add: Callable[[Any], Any], moduli: SumOfModuli | None = None) -> State:
+    """The state of a sum of elements of one tensor; *moduli*: that of their moduli, where there is a short way."""
     draft = joined([state])
     draft.value, draft.factors = add(state.value), None
     draft.dead = state.dead
-    if add_moduli and state.single:
-        draft.bound = add_moduli(state.value)
+    if moduli and state.single:
+        draft.bound = moduli.result()
     elif not state.dead:
         bounds = Bounds(lambda moduli: [add(moduli["self"])], {"self": state}, sums=True)
-        draft.bound = bounds.of(0, draft.exponent)
+        draft.bound, _ = bounds.of(0, draft.exponent)
     if not state.clean and not state.dead:
         reached = add((state.grades > 0).to(torch.float64)) > 0
         draft.grade = torch.where(reached, NOT_EXACT, 0).to(torch.uint8)
     return draft
 
 
-def _by_dims(call: Call) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """How a call adds elements, and their moduli."""
+def _over_dims(tracker: Tracker, call: Call) -> State:
+    """The state of the sum of the argument over some dimensions, or all."""
     dims, keep = call.arguments.get("dim") or None, call.arguments.get("keepdim", False)
 
     def add(values: Any) -> Any:
         return values.sum() if dims is None and not keep else values.sum(dims, keepdim=keep)
 
-    return add, lambda values: torch.linalg.vector_norm(values, 1, dims, keep)
+    values = call.arguments["self"]
+    moduli = SumOfModuli(values, add, dims, keep=keep) if values.dtype == torch.float64 else None
+    if moduli and moduli.aside:
+        tracker.ledger.look(values, moduli.aside)
+    return _total(call.state("self"), add, moduli)
 
 
 def total(tracker: Tracker, call: Call) -> Any:
     """The sum of all elements, or over some dimensions."""
     if call.arguments["dtype"] not in {None, torch.float64}:
         return unknown(tracker, call, f"a sum as {call.arguments['dtype']}")
-    return tracker.settle(call, _total(call.state("self"), *_by_dims(call)))
+    return tracker.settle(call, _over_dims(tracker, call))
 
 
 def mean(tracker: Tracker, call: Call) -> Any:
     """Over all elements, or over some dimensions."""
-    state = call.state("self")
-    added = _total(state, *_by_dims(call))
+    added = _over_dims(tracker, call)
     if not added.value.numel():
         return unknown(tracker, call, "a mean of nothing")
-    return divided_by_count(tracker, call, added, state.value.numel() // added.value.numel())
+    return divided_by_count(tracker, call, added, call.arguments["self"].numel() // added.value.numel())
 
 
 def pool(tracker: Tracker, call: Call) -> Any:

@@ -10,18 +10,21 @@ Exactness:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from zeroulp.track.arithmetic import FLOAT32
 from zeroulp.track.backend import torch
-from zeroulp.track.dyadic import largest, power
+from zeroulp.track.dyadic import BLOCK, Aside, most, power, unwritten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from zeroulp.track.state import State
 
-_BLOCK = 1 << 16  # elements that stay in a cache
+Into = Callable[[dict[str, Any], Any], Any]
+"""Writes the result of the call on other arguments into memory."""
+
 _LEAST = -60  # exponent of a quantum whose multiples are far from subnormal in float32
 
 
@@ -34,7 +37,8 @@ class Bounds:
         states: Of the arguments that the results are made of.
         minus: Names of numbers that are to be taken with the other sign.
         sums: Whether no two tensors are multiplied, and all floating arguments are among *states*.
-        elementwise: Whether an element of the result is made of the elements at the same place.
+        into: How a part of the only result is made of the same part of each argument, if it may be.
+        flat: Whether any elements are such a part, not only those of a part of the first dimension.
     """
 
     def __init__(
@@ -44,48 +48,103 @@ class Bounds:
         minus: frozenset[str] = frozenset(),
         *,
         sums: bool,
-        elementwise: bool = False,
+        into: Into | None = None,
+        flat: bool = False,
     ) -> None:
         self._run, self._states, self._minus = run, states, minus
-        self._elementwise = elementwise
+        self._into, self._flat = into, flat
         self._narrow = sums and all(state.exponent >= _LEAST for state in states.values())
         self._found: dict[Any, list[Any]] = {}
 
-    def of(self, output: int, exponent: int) -> Any:
-        """Those of one result, whose quantum has this exponent."""
+    def of(self, output: int, exponent: int) -> tuple[Any, float]:
+        """Those of one result, whose quantum has this exponent, and the largest of them."""
         if self._narrow and exponent >= _LEAST:
-            bound = self._in(torch.float32)[output]
-            if largest(bound) < power(FLOAT32.precision + exponent):
-                return bound
-        return self._in(torch.float64)[output]
+            bound, reach = self._in(torch.float32, output)
+            if reach < power(FLOAT32.precision + exponent):
+                return bound, reach
+        return self._in(torch.float64, output)
 
-    def _in(self, dtype: Any) -> list[Any]:
+    def _in(self, dtype: Any, output: int) -> tuple[Any, float]:
+        if dtype is torch.float32 and self._into and (found := self._in_parts(self._into)):
+            return found
         if dtype not in self._found:
-            narrow = dtype is torch.float32
-            in_blocks = self._in_blocks(dtype) if narrow and self._elementwise else None
-            self._found[dtype] = in_blocks or self._run({name: self._modulus(name, dtype) for name in self._states})
-        return self._found[dtype]
+            self._found[dtype] = self._run({name: self._modulus(name, dtype) for name in self._states})
+        bound = self._found[dtype][output]
+        return bound, most(bound)
 
-    def _in_blocks(self, dtype: Any) -> list[Any] | None:
-        """The same block by block, with little memory; None if the operands are small, or do not lie alike."""
+    def _in_parts(self, into: Into) -> tuple[Any, float] | None:
+        """The only result in float32, with little memory; None if the operands are small, or do not lie alike."""
         values = [state.value for state in self._states.values() if torch.is_tensor(state.value)]
         size, first = values[0].numel(), values[0]
-        if size <= _BLOCK or not all(x.shape == first.shape and x.is_contiguous() for x in values):
+        if size <= BLOCK or not all(x.shape == first.shape and x.is_contiguous() for x in values):
             return None
-        result = torch.empty(first.shape, dtype=dtype, device=first.device)
-        flat = result.view(-1)
-        for start in range(0, size, _BLOCK):
-            part = slice(start, start + _BLOCK)
-            flat[part] = self._run({name: self._modulus(name, dtype, part) for name in self._states})[0]
-        return [result]
+        shape = (size,) if self._flat else first.shape
+        step = max(1, BLOCK // (size // shape[0]))
+        result, reaches = unwritten(first, torch.float32), []
+        parts = {name: self._known(name).reshape(shape).split(step) for name in self._states if self._is_tensor(name)}
+        scratch = {name: torch.empty_like(known[0], dtype=torch.float32) for name, known in parts.items()}
+        moduli = {name: self._modulus(name, torch.float32) for name in self._states if name not in parts}
+        for i, part in enumerate(result.view(shape).split(step)):
+            for name, known in parts.items():
+                moduli[name] = scratch[name][: len(part)].copy_(known[i])
+                if self._states[name].single:
+                    moduli[name].abs_()
+            into(moduli, part)
+            reaches.append(part.amax())
+        return result, most(torch.stack(reaches))
 
-    def _modulus(self, name: str, dtype: Any, part: slice | None = None) -> Any:
+    def _is_tensor(self, name: str) -> bool:
+        return bool(torch.is_tensor(self._states[name].value))
+
+    def _known(self, name: str) -> Any:
         state = self._states[name]
-        if not torch.is_tensor(state.value):
+        return state.value if state.single else state.bound
+
+    def _modulus(self, name: str, dtype: Any) -> Any:
+        state = self._states[name]
+        if not self._is_tensor(name):
             return -state.bound if name in self._minus else state.bound
         if dtype is torch.float64:
-            return state.bounds
-        known = state.value if state.single else state.bound
-        if part is not None:
-            known = known.reshape(-1)[part]
-        return known.to(dtype).abs_() if state.single else known.to(dtype)
+            value = state.value
+            if state.dead or state.bound is not None or value.numel() <= BLOCK or not value.is_contiguous():
+                return state.bounds
+            return torch.abs(value, out=unwritten(value, dtype))
+        known = self._known(name).to(dtype)
+        return known.abs_() if state.single else known
+
+
+class SumOfModuli:
+    """
+    The sum of moduli over some dimensions of a tensor, or all; worked out here, or on the way of another look at it.
+
+    Args:
+        values: The tensor.
+        add: The sum of elements.
+        dims: Over which dimensions; None: all.
+        keep: Whether the result has dimensions in place of these.
+    """
+
+    def __init__(self, values: Any, add: Callable[[Any], Any], dims: list[int] | None, *, keep: bool) -> None:
+        self._values, self._add, self._dims, self._keep = values, add, dims, keep
+        large = values.dim() and values.numel() > BLOCK and values.is_contiguous()
+        self._rows = BLOCK * len(values) // values.numel() if large else 0
+        self._sums: list[Any] = []
+
+    @property
+    def aside(self) -> Aside | None:
+        """How the moduli of the tensor are added up while they are at hand; None if they cannot be."""
+        return Aside(self._take, self._rows * (self._values.numel() // len(self._values))) if self._rows else None
+
+    def _take(self, moduli: Any) -> None:
+        self._sums.append(self._add(moduli.view(-1, *self._values.shape[1:])))
+
+    def result(self) -> Any:
+        """The sum; it is as exact as float64 is."""
+        if not self._rows:
+            return torch.linalg.vector_norm(self._values, 1, self._dims, self._keep)
+        if not self._sums:
+            scratch = torch.empty_like(self._values[: self._rows])
+            for part in self._values.split(self._rows):
+                self._take(torch.abs(part, out=scratch[: len(part)]))
+        first = self._dims is None or 0 in {dim % self._values.dim() for dim in self._dims}
+        return torch.stack(self._sums).sum(0) if first else torch.cat(self._sums)

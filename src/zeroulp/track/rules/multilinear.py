@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from zeroulp.track.backend import torch
 from zeroulp.track.grades import Grade
 from zeroulp.track.rules.base import NOT_EXACT, Rule, unknown
-from zeroulp.track.rules.bounds import Bounds
+from zeroulp.track.rules.bounds import Bounds, Into
 from zeroulp.track.state import State, first_cause, multiplied
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def evaluate(
     outputs: list[Groups],
     regrade: Callable[[Any, list[State]], Any] | None = None,
     *,
-    elementwise: bool = False,
+    into: Into | None = None,
+    flat: bool = False,
 ) -> Any:
     """
     Apply formulas to a call.
@@ -76,7 +77,8 @@ def evaluate(
         call: The call.
         outputs: What each of its results is.
         regrade: What to make of the grades of the (only) result, given the states of the operands.
-        elementwise: Whether an element of the result is made of the elements at the same place.
+        into: As of `Bounds`.
+        flat: As of `Bounds`.
     """
     names = list(dict.fromkeys(name for groups in outputs for _, group in groups for name in group))
     names = [name for name in names if call.arguments.get(name) is not None]
@@ -88,20 +90,20 @@ def evaluate(
     many = isinstance(value, (tuple, list))
     results, number = list(value) if many else [value], tracker.step()
     sums = _adds_only(call, outputs, states)
-    bounds = Bounds(lambda m: _listed(call.run(**m)), states, minus, sums=sums, elementwise=elementwise)
+    bounds = Bounds(lambda m: _listed(call.run(**m)), states, minus, sums=sums, into=into, flat=flat)
     for i, groups in enumerate(outputs):
         if results[i] is None or not groups:
             continue
         parts = _present(groups, states)
         draft = _sum_of(parts)
         draft.value = results[i]
-        draft.dead = any(state.dead for group in parts for state in group)
+        draft.dead, reach = any(state.dead for group in parts for state in group), None
         if not draft.dead:
-            draft.bound = bounds.of(i, draft.exponent)
+            draft.bound, reach = bounds.of(i, draft.exponent)
             draft.grade = _reached(call, states, groups, i)
             if regrade and draft.grade is not None:
                 draft.grade = regrade(draft.grade, list(states.values()))
-        results[i] = tracker.settle(call, draft, number=number)
+        results[i] = tracker.settle(call, draft, number=number, reach=reach)
     return tuple(results) if many else results[0]
 
 
@@ -165,13 +167,31 @@ def _keep_rounded(grade: Any, states: list[State]) -> Any:
 _SUM, _SUM_SCALED, _DIFFERENCE = parse("self + other"), parse("self + alpha*other"), parse("self - alpha*other")
 
 
+def _add(moduli: dict[str, Any], out: Any) -> None:
+    torch.add(moduli["self"], moduli["other"], alpha=moduli.get("alpha", 1), out=out)
+
+
+def _subtract(moduli: dict[str, Any], out: Any) -> None:
+    torch.sub(moduli["self"], moduli["other"], alpha=moduli["alpha"], out=out)
+
+
 def add(tracker: Tracker, call: Call) -> Any:
     """A sum of two."""
     plain = call.arguments["alpha"] == 1
     formula = _SUM if plain else _SUM_SCALED
-    return evaluate(tracker, call, [formula], _keep_rounded if plain else None, elementwise=True)
+    return evaluate(tracker, call, [formula], _keep_rounded if plain else None, into=_add, flat=True)
 
 
 def subtract(tracker: Tracker, call: Call) -> Any:
     """A difference: the bound is that of the sum."""
-    return evaluate(tracker, call, [_DIFFERENCE], elementwise=True)
+    return evaluate(tracker, call, [_DIFFERENCE], into=_subtract, flat=True)
+
+
+def cumulate(tracker: Tracker, call: Call) -> Any:
+    """The sums of the first elements along a dimension."""
+    along, dims = call.arguments["dim"], call.arguments["self"].dim()
+
+    def scan(moduli: dict[str, Any], out: Any) -> None:
+        torch.cumsum(moduli["self"], along, out=out)
+
+    return evaluate(tracker, call, [parse("self")], into=scan if dims and along % dims else None)

@@ -84,9 +84,11 @@ def _row(state: Any, dim: int, value: Any) -> Any:
     return (grades.amax(dim, keepdim=True) if grades.dim() else grades).expand(value.shape).clone()
 
 
-def _enter_places(tracker: Tracker, places: Any, tie: Any, grade: Any, state: Any) -> None:
+def _enter_places(
+    tracker: Tracker, places: Any, tie: Any, grade: Any, state: Any, *, number: int | None = None
+) -> None:
     doubt = tie if grade is None else tie | (grade > 0)
-    tracker.integers(places, torch.where(doubt, NOT_EXACT, 0), [state])
+    tracker.integers(places, torch.where(doubt, NOT_EXACT, 0), [state], number)
 
 
 def max_pool(tracker: Tracker, call: Call) -> Any:
@@ -101,14 +103,19 @@ def max_pool(tracker: Tracker, call: Call) -> Any:
     grade = None
     if not state.clean:
         grade = call.run(self=state.grades.to(torch.float64))[0].to(torch.uint8)
-    drafted = tracker.settle(call, chosen([state], value, grade), arithmetic=False)
+    drafted, number = tracker.settle(call, chosen([state], value, grade), arithmetic=False), tracker.number
     bits, exponent = state.value.numel().bit_length() + 1, min(0, state.exponent)
-    if largest(state.value) <= power(_FLOAT64_BITS - 1 - bits + exponent):
-        raised = torch.arange(state.value.numel(), dtype=torch.float64, device=value.device).reshape(state.value.shape)
-        tie = call.run(self=raised.mul_(power(exponent - bits)).add_(state.value))[1] != places
-    else:
-        tie = torch.ones_like(places, dtype=torch.bool)
-    _enter_places(tracker, places, tie, grade, state)
+
+    def enter(places: Any) -> None:
+        if largest(state.value) <= power(_FLOAT64_BITS - 1 - bits + exponent):
+            raised = torch.arange(state.value.numel(), dtype=torch.float64, device=places.device)
+            raised = raised.reshape(state.value.shape).mul_(power(exponent - bits)).add_(state.value)
+            tie = call.run(self=raised)[1] != places
+        else:
+            tie = torch.ones_like(places, dtype=torch.bool)
+        _enter_places(tracker, places, tie, grade, state, number=number)
+
+    tracker.ledger.later(places, enter)
     return drafted, places
 
 

@@ -60,13 +60,13 @@ def _moved(
     call: Call, names: tuple[str, ...], states: dict[int, State], pick: Callable[[State], Any], more: Any
 ) -> Any:
     """The same operator on something else that is known of every element."""
+    return call.run(**{name: _picked(call.arguments[name], states, pick) for name in names}, **more)
 
-    def picked(tree: Any) -> Any:
-        if isinstance(tree, torch.Tensor):
-            return pick(states[id(tree)])
-        return [picked(x) for x in tree] if isinstance(tree, (list, tuple)) else tree
 
-    return call.run(**{name: picked(call.arguments[name]) for name in names}, **more)
+def _picked(tree: Any, states: dict[int, State], pick: Callable[[State], Any]) -> Any:
+    if isinstance(tree, torch.Tensor):
+        return pick(states[id(tree)])
+    return [_picked(x, states, pick) for x in tree] if isinstance(tree, (list, tuple)) else tree
 
 
 def where(tracker: Tracker, call: Call) -> Any:

@@ -12,7 +12,7 @@ from zeroulp.errors import UsageError
 from zeroulp.track.rules import averages, order, products
 from zeroulp.track.rules import decomposition as as_
 from zeroulp.track.rules.decomposition import decomposed
-from zeroulp.track.rules.multilinear import add, multilinear, subtract
+from zeroulp.track.rules.multilinear import add, cumulate, multilinear, subtract
 from zeroulp.track.rules.places import extreme, index_copied, index_put, scatter_reduce, scattered, segment_reduce
 from zeroulp.track.rules.selection import clamp, compare, decide, equal_in_row, pairwise, pointwise, reduction
 from zeroulp.track.rules.structural import cast, copied, gather, structural, where
@@ -54,7 +54,7 @@ TABLE: dict[str, Rule] = {
     "sub": subtract,
     "rsub": decomposed(as_.reversed_difference),
     "sum": averages.total,
-    "cumsum": multilinear("self"),
+    "cumsum": cumulate,
     "bincount": multilinear("weights"),
     "trace": decomposed(as_.trace),
     "col2im": multilinear("self"),
