@@ -226,7 +226,7 @@ class Bench:
     def look_at_kept(self, trials: list[int]) -> list[Finding]:
         """Read the results of some calls once more; *trials*: all that were run, in order."""
         for kept in self._kept:
-            now = self.runner.recall(kept.number, kept.output)
+            now = self.runner.recall(kept.number, kept.output, copy=False)
             if now.codes is None or not arrays_of(now.codes).equal(now.codes, kept.bits):
                 first = kept.trial.index
                 sentence = f"{self.problem.title} changes the result of an earlier call when it is called again."
@@ -305,7 +305,7 @@ class Bench:
             self._kept.append(self._earlier)
         if earlier is None or (self.writes and not _share_places(earlier.trial, trial)):
             return
-        now = self.runner.recall(earlier.number, earlier.output)
+        now = self.runner.recall(earlier.number, earlier.output, copy=False)
         if now.codes is None or not arrays_of(now.codes).equal(now.codes, earlier.bits):
             self._find_aliased(seen, trial, earlier)
 

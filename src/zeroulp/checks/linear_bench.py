@@ -15,7 +15,7 @@ from zeroulp.draw import Seed
 from zeroulp.encoding import bits_of
 from zeroulp.formats import PLAIN
 from zeroulp.judge import Differs, Matched, judge, same
-from zeroulp.linear import Followed, changed, draw, follow, returned, values_of
+from zeroulp.linear import Followed, changed, draw, follow, returned, values_of, worked_out
 from zeroulp.linear.drawing import DRAWING
 from zeroulp.memory import is_copied
 from zeroulp.reference import Expected
@@ -145,7 +145,7 @@ class LinearBench(Bench):
 
     Attributes:
         known: Drawings that were followed before, by their numbers; those that have been used are dropped.
-        surprise: Number of a trial that is followed whatever is known of its strategy.
+        surprise: Number of a trial for which not the reference's own word is taken, but that of float64.
     """
 
     problem: Any
@@ -163,8 +163,8 @@ class LinearBench(Bench):
         The operands of a trial; those of the latest one are kept.
 
         The first ones of a strategy are followed. If every element is compared, and the reference itself returns the
-        same bits, the others are not, but for one that nobody could know beforehand, unless the kernel returns
-        something else than the reference itself.
+        same bits, the others are not, unless the kernel returns something else than the reference itself; or than the
+        reference in float64, in one trial that nobody could know beforehand.
         """
         latest = self._latest
         if latest is not None and replace(latest.trial, certificate=trial.certificate, moved=trial.moved) == trial:
@@ -175,8 +175,10 @@ class LinearBench(Bench):
             drawn = dict(latest.values)
         inputs = self._latest = draw_linear(self.problem, trial, self.seed, self.device, drawn)
         key = strategy_key(trial)
-        like = None if trial.index == self.surprise else self._exact.get(key)
-        if like is not None:
+        like = self._exact.get(key)
+        if like is not None and trial.index == self.surprise:
+            inputs.native = worked_out(self.problem, inputs.values, like[0])
+        elif like is not None:
             inputs.native = returned(self.problem, inputs.values, like[0], self.device)
         if like is not None and inputs.native is not None:
             inputs.trial = replace(trial, certificate=replace(like[1], theorem="alike"))
@@ -204,7 +206,7 @@ class LinearBench(Bench):
             super()._look_at_earlier(trial, seen, codes, output)
 
     def _stands(self, earlier: Earlier) -> bool:
-        now = self.runner.recall(earlier.number, earlier.output).codes
+        now = self.runner.recall(earlier.number, earlier.output, copy=False).codes
         return now is not None and bool(arrays_of(now).equal(now, earlier.bits))
 
     def _poison(self, trial: Trial, call: int, only: str) -> Any:

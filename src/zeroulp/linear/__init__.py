@@ -7,6 +7,18 @@ reference, ``living`` sees whether the outputs depend on it. PyTorch is imported
 
 from zeroulp.linear.drawing import changed, draw, strategy_for
 from zeroulp.linear.fitting import Fit, fit
-from zeroulp.linear.following import Followed, follow, resolved, returned, values_of
+from zeroulp.linear.following import Followed, follow, resolved, returned, values_of, worked_out
 
-__all__ = ["Fit", "Followed", "changed", "draw", "fit", "follow", "resolved", "returned", "strategy_for", "values_of"]
+__all__ = [
+    "Fit",
+    "Followed",
+    "changed",
+    "draw",
+    "fit",
+    "follow",
+    "resolved",
+    "returned",
+    "strategy_for",
+    "values_of",
+    "worked_out",
+]

@@ -168,6 +168,28 @@ def returned(problem: Linear, values: Mapping[str, Array], program: Program, dev
     return None if stored is None else encoding.bits_of(np.asarray(stored))
 
 
+def worked_out(problem: Linear, values: Mapping[str, Array], like: Program) -> Array | None:
+    """
+    The same in float64, rounded once.
+
+    Args:
+        problem: With its output known, in a format of numbers.
+        values: Stored arrays by name.
+        like: The program of a drawing that was followed.
+
+    Returns:
+        Encodings of the output's format; None if that is none of floating numbers, or it cannot be run so.
+    """
+    try:
+        found = like.plain(tensors_of(problem, values))
+    except ProgramError:
+        return None
+    if len(found) != 1 or tuple(found[0].shape) != problem.shape or not found[0].is_floating_point():
+        return None
+    numbers = np.ascontiguousarray(found[0].cpu().numpy())
+    return _rounded(numbers, problem.out_format, np.ones(numbers.shape, bool))
+
+
 def examined(problem: Linear, tracked: Tracked, device: str) -> Followed:
     """The same for a drawing that has been tracked."""
     output = tracked.outputs[0]
@@ -255,8 +277,11 @@ def _format_of(output: Output) -> Format:
 def _codes(output: Output, format_: Format, compared: NDArray[np.bool_]) -> Array:
     """Encodings, right where they are compared."""
     values = np.ascontiguousarray(output.values.cpu().numpy()).reshape(tuple(output.values.shape))
-    if output.format is None:
-        return encoding.bits_of(values)
+    return encoding.bits_of(values) if output.format is None else _rounded(values, format_, compared)
+
+
+def _rounded(values: Array, format_: Format, compared: NDArray[np.bool_]) -> Array:
+    """Encodings of float64 numbers, right where they are compared."""
     with np.errstate(over="ignore", invalid="ignore"):
         if format_.name in _CAST:
             return encoding.bits_of(values.astype(encoding.storage_dtype(format_)))

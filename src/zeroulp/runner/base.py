@@ -64,8 +64,8 @@ class Runner(Protocol):
         """Call the kernel. Raises KernelError if it broke."""
         ...
 
-    def recall(self, number: int, output: Region) -> Returned:
-        """What the result of an earlier call looks like now."""
+    def recall(self, number: int, output: Region, *, copy: bool = True) -> Returned:
+        """What the result of an earlier call looks like now; without a *copy* only until the next call or question."""
         ...
 
     def mark(self, number: int, output: Region) -> str | None:
@@ -157,15 +157,15 @@ class Executor:
             device.download(regions)
         return returned
 
-    def recall(self, number: int, output: Region) -> Returned:
+    def recall(self, number: int, output: Region, *, copy: bool = True) -> Returned:
         """The same result, read once more; see `Runner.recall`."""
-        return self._described(self._results[number], output, 0.0)
+        return self._described(self._results[number], output, 0.0, copy=copy)
 
     def mark(self, number: int, output: Region) -> str | None:
         """The fingerprint of a result as it is now; see `Runner.mark`."""
         if number not in self._results:
             return None
-        codes = self.recall(number, output).codes
+        codes = self.recall(number, output, copy=False).codes
         return "" if codes is None else fingerprint(codes)
 
     @property
@@ -190,8 +190,8 @@ class Executor:
         """Until the device has done what was asked of it."""
         self._device.wait()
 
-    def _described(self, result: Any, output: Region, seconds: float) -> Returned:
-        copy = self._latest is None or not self._latest.in_place
+    def _described(self, result: Any, output: Region, seconds: float, *, copy: bool = True) -> Returned:
+        copy = copy and (self._latest is None or not self._latest.in_place)
         if self.resident is not None:
             return self._device.describe(result, output, seconds, copy=copy)
         return self._host.describe(self._device.read(result), output, seconds, copy=copy)

@@ -35,9 +35,9 @@ class InProcess:
         """Call the kernel."""
         return self._executor.call(call)
 
-    def recall(self, number: int, output: Region) -> Returned:
-        """What the result of an earlier call looks like now."""
-        return self._executor.recall(number, output)
+    def recall(self, number: int, output: Region, *, copy: bool = True) -> Returned:
+        """What the result of an earlier call looks like now; see `Runner`."""
+        return self._executor.recall(number, output, copy=copy)
 
     def mark(self, number: int, output: Region) -> str | None:
         """Its fingerprint; see `Runner`."""

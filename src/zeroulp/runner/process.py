@@ -149,11 +149,11 @@ class WorkerProcess:
         message = {"do": "call", "call": call_to_data(call), "landing": self._landing.to_dict()}
         return self._returned(self._ask(message, self._deadline))
 
-    def recall(self, number: int, output: Region) -> Returned:
-        """What the result of an earlier call looks like now."""
+    def recall(self, number: int, output: Region, *, copy: bool = True) -> Returned:
+        """What the result of an earlier call looks like now; see `Runner`."""
         del output
         message = {"do": "recall", "number": number, "landing": self._landing.to_dict()}
-        return self._returned(self._ask(message, self._deadline))
+        return self._returned(self._ask(message, self._deadline), copy=copy)
 
     def mark(self, number: int, output: Region) -> str | None:
         """Its fingerprint; see `Runner`."""
@@ -178,7 +178,7 @@ class WorkerProcess:
         os.close(self._shared)
         self._log.close()
 
-    def _returned(self, answer: dict[str, Any]) -> Returned:
+    def _returned(self, answer: dict[str, Any], *, copy: bool = True) -> Returned:
         try:
             name, shape, seconds = str(answer["dtype"]), tuple(map(int, answer["shape"])), float(answer["seconds"])
             delivered, in_output = answer["delivered"] is True, answer["in_output"] is True
@@ -190,7 +190,7 @@ class WorkerProcess:
             in_place = latest is not None and latest.in_place
             written = latest is not None and in_place and latest.writes and in_output
             result = memory.view(self.block, latest.output if latest is not None and written else self._landing)
-            codes = arrays.codes(result if in_place else arrays.copy(result))
+            codes = arrays.codes(arrays.copy(result) if copy and not in_place else result)
         return Returned(name, shape, codes, seconds)
 
     def _ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:

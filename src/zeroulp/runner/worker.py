@@ -80,7 +80,7 @@ def _answer(executor: Executor, block: Any, message: dict[str, Any]) -> dict[str
     if message["do"] == "call":
         returned = executor.call(call_from_data(message["call"]))
     else:
-        returned = executor.recall(message["number"], landing)
+        returned = executor.recall(message["number"], landing, copy=False)
     if returned.codes is not None and not executor.in_output:
         arrays_of(block).codes(memory.view(block, landing))[...] = returned.codes
         executor.wait()
