@@ -345,5 +345,5 @@ def _stores(problem: Matmul) -> list[Format]:
     if problem.accumulate == "float16":
         stores.append(format_named("float16"))
     elif problem.accumulate in ("float32", "float64") and not problem.out_format.is_integer:
-        stores.append(format_named(problem.accumulate))
+        stores.append(problem.contract.sum_range(problem.out_format))
     return stores

@@ -192,3 +192,17 @@ def test_sums_in_float64_may_reach_a_16_bit_output_by_way_of_float32():
     problem = Matmul(9, 8, 51, a="bfloat16", accumulate="float64", alpha=2.0**-6, nonfinite="ignore", saturate=True)
     for seed in range(3):
         accept(kernel, problem, seed=seed, probes=None)
+
+
+def test_sums_of_few_bits_may_have_the_range_of_float32():
+    """accumulator_precision names bits and no range: products of subnormal float64 numbers vanish in such sums."""
+
+    def kernel(a, b):
+        products = a.astype(np.float64)[:, :, None] * b.astype(np.float64)[None]
+        return products.astype(np.float32).sum(1, dtype=np.float32) + np.float32(0)
+
+    clauses = {"subnormals": "preserve", "signed_zero": "strict", "nonfinite": "ignore", "saturate": False}
+    problem = Matmul(7, 9, 18, a="float32", b="float64", out="float32", accumulate="float64", accumulator_precision=20, **clauses)
+    for seed in range(3):
+        report = zeroulp.check(kernel, problem, seed=seed)
+        assert report.findings == (), str(report)

@@ -256,8 +256,7 @@ def _factors(problem: Matmul) -> tuple[tuple[str, Format], ...]:
 
 def _stores(problem: Matmul) -> list[Format]:
     """The output's format, and the one that sums are sure to be held in."""
-    out = problem.out_format
-    return [out, out if problem.accumulate == "any" else format_named(problem.accumulate)]
+    return [problem.out_format, problem.contract.sum_range(problem.out_format)]
 
 
 def _finest(problem: Matmul) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zeroulp.errors import ProblemError, UnknownNameError
+from zeroulp.formats import BY_NAME
 
 if TYPE_CHECKING:
     from zeroulp.formats import Format
@@ -95,6 +96,13 @@ class Contract:
         if _is_narrow(a) and _is_narrow(b) and self.accumulate in ("any", "float32"):
             return min(declared, _NARROW_PRODUCT_BITS)
         return declared
+
+    def sum_range(self, out: Format) -> Format:
+        """The format whose range sums are sure to have: *accumulator_precision* names their bits, and no range."""
+        if self.accumulate == "any":
+            return out
+        narrow = self.accumulate == "float64" and (self.accumulator_precision or 53) <= _ACCUMULATOR_BITS["float32"]
+        return BY_NAME["float32" if narrow else self.accumulate]
 
     def sentence(self) -> str:
         """The clauses about precision, in words."""

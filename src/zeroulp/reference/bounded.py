@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zeroulp import encoding
-from zeroulp.formats import Format, format_named
 from zeroulp.reference.expected import Expected
 from zeroulp.reference.product import exact_product
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from zeroulp.encoding import Array
     from zeroulp.exactness import Certificate, Family
+    from zeroulp.formats import Format
     from zeroulp.problem import Matmul
 
 _UNIT = 2.0**-52  # twice the unit roundoff of float64
@@ -61,20 +61,13 @@ def bounded_result(
     own = (pieces + _STEPS) * _UNIT
     moduli = moduli * (1 + own)
     format_ = problem.out_format
-    bound = moduli * certificate.relative_error + problem.k * _accumulator(problem).min_normal
+    bound = moduli * certificate.relative_error + problem.k * problem.contract.sum_range(problem.out_format).min_normal
     flushed = 2.0**format_.quantum_exponent_min if problem.subnormals == "preserve" else format_.min_normal
     radius = bound + 2.0**-format_.precision * (np.abs(exact) + bound) + flushed
     radius = (radius + own * moduli) * (1 + _STEPS * _UNIT)
     codes = encoding.round_values(exact, format_, saturate=True)
     low, high = (_outward(exact + sign * radius, sign, format_) for sign in (-1, 1))
     return Expected(codes, (), None, None, rounded=True, low=low, high=high)
-
-
-def _accumulator(problem: Matmul) -> Format:
-    """The format of partial sums with the fewest small numbers that the contract allows."""
-    if problem.accumulate == "any":
-        return problem.out_format
-    return format_named(problem.accumulate)
 
 
 def _outward(values: NDArray[np.float64], sign: int, format_: Format) -> Array:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zeroulp import encoding
-from zeroulp.formats import format_named
 from zeroulp.reference.product import exact_product
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def with_subnormals(problem: Matmul, codes: Mapping[str, Array], expected: Expec
     place = np.abs(encoding.ordinals(expected.codes, out))
     lowest = _place_of_smallest_normal(out)
     from_operand = _has_subnormal_factor(problem, codes)
-    sums = out if problem.accumulate == "any" else format_named(problem.accumulate)
+    sums = problem.contract.sum_range(out)
     small_sum = np.abs(encoding.decode(expected.codes, out)) < sums.min_normal
     may = from_operand | (place <= lowest) | small_sum  # one that rounds up to the smallest normal number too
     must = (from_operand | (place < lowest)) & (problem.subnormals == "flush")
