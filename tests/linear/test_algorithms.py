@@ -131,3 +131,23 @@ def test_bits_that_vary_are_no_fault_and_wholes_that_vary_are():
 def test_sums_that_leave_no_bits_for_it_are_refused():
     with pytest.raises(ProblemError, match="none remains"):
         problem(algorithm="any", storage="float16", accumulate="float16")
+
+
+def test_a_single_number_that_varies_is_told():
+    seen = []
+
+    def kernel(x, y):
+        seen.append(0)
+        return (x * y).sum() + len(seen) % 2
+
+    total = Linear(lambda x, y: (x * y).sum(), [Tensor("x", (30,)), Tensor("y", (30,))], algorithm="any")
+    assert zeroulp.check(kernel, total, framework="torch", seed=1).verdict.value == "INCORRECT"
+    steady = zeroulp.check(lambda x, y: (x * y).sum() + len(seen) / 1e6, total, framework="torch", seed=1)
+    assert steady.verdict.value == "CORRECT"
+    seen.clear()
+
+    def later(x, y):
+        seen.append(0)
+        return (x * y).sum() + (len(seen) == 2)
+
+    assert zeroulp.check(later, total, framework="torch", seed=1).findings[0].kind == "nondeterministic"

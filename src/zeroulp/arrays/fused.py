@@ -94,7 +94,8 @@ class Triton:
 
     def is_looked_up(self, codes: Any, table: Any, columns: Any) -> Any:
         """Whether a matrix has the columns of a table; None: not here."""
-        if codes.numel() < self._fewest or codes.dtype != table.dtype or not codes.is_contiguous():
+        fits = codes.numel() >= self._fewest and codes.shape[1] <= _ACROSS  # a launch has so many columns of blocks
+        if not fits or codes.dtype != table.dtype or not codes.is_contiguous():
             return None
         if not self._is_trusted("look-up", str(codes.dtype), lambda: self._looks_up_the_same(codes.dtype)):
             return None

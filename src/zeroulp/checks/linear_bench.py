@@ -221,7 +221,7 @@ class LinearBench(Bench):
             return
         outcome = self._judge.outcome(seen.inputs, self.runner.block, (), codes)
         if isinstance(outcome, Differs) and isinstance(seen.outcome, Matched):
-            held = bool((on_host(codes, self.problem.out_format) == seen.poisons[-1])[outcome.first])
+            held = bool(np.atleast_1d(on_host(codes, self.problem.out_format) == seen.poisons[-1])[outcome.first])
             self._find_unsteady(seen, trial, outcome.differing, outcome.elements, written=not held)
 
     def _differences(self, codes: Any, seen: Observation) -> Differences:

@@ -39,7 +39,8 @@ class Contract:
             output; ``"any"`` allows one as precise as the output, and partial sums stored in it.
         accumulator_precision: Significand bits that sums keep, where the safe value for the
             operands is not the one promised (14 for 8-bit floating-point operands, whose
-            products some units align to 13 fraction bits; else that of ``accumulate``).
+            products some units align to 13 fraction bits; else that of ``accumulate``). It names
+            no range: sums in float64 with 24 bits or fewer need have that of float32 alone.
         rounding: What happens halfway between two outputs.
         subnormals: ``"preserve"``: subnormal operands and results are numbers like others;
             ``"flush"``: they count as zero; ``"either"``: each result may be one or the other.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zeroulp.problem import Matmul
 
 _FEW = 16  # vectors: more are a product
-_HALF_EMIN = -24  # no number of float16 has a lower exponent, nor one of the formats of 8 bits that reach as far
+_HALF_EMIN = -15  # of float16 and the formats of 8 bits with its exponents; bfloat16 reaches as far as float32
 _SIGNIFICAND, _FAR = 24, 120  # of float32: bits, and binary places from one
 
 
