@@ -25,7 +25,11 @@ def fused():
 def test_numbers_and_fingerprints(fused):
     assert fused._draws_the_same()
     assert fused._hashes_the_same()
-    assert all(fused._looks_up_the_same(getattr(torch, name)) for name in ("int8", "int16", "int32"))
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32"])
+def test_rounding(fused, name):
+    assert fused._rounds_the_same(Matmul(1, 1, 1, a=name, out="float32").a_format)
 
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float8_e4m3fn", "float8_e5m2"])

@@ -141,6 +141,51 @@ def test_a_wrong_product_is_not_believed(monkeypatch):
     assert isinstance(Verifier(fed).judge(inputs.expected.codes), Matched)
 
 
+WRONG = {
+    "right": lambda product: product,
+    "one wrong": lambda product: np.where(np.arange(product.size).reshape(product.shape) == 5, 1, product),
+    "rounded": lambda product: product.astype(np.float16).astype(np.float32),
+    "not whole": lambda product: product * np.float32(1 + 2**-20),
+    "no number": lambda product: np.full_like(product, np.nan),
+    "far too large": lambda product: product + np.float32(2.0**100),
+    "not there": lambda _: None,
+}
+
+
+class Multiplying(type(HOST)):
+    """A library with a fast product of stored matrices, which nobody vouches for."""
+
+    multiplied = frozenset(("float16", "bfloat16"))
+
+    def __init__(self, how):
+        super().__init__()
+        self.how, self.calls = how, 0
+
+    def stored_product(self, a, b, format_):
+        self.calls += 1
+        return self.how(HOST.values(a, format_, "float32") @ HOST.values(b, format_, "float32"))
+
+
+@pytest.mark.parametrize("how", WRONG)
+@pytest.mark.parametrize(
+    "problem", [Matmul(5, 520, 600, a="float16"), Matmul(30, 65, 700, a="bfloat16", transpose_b=True, alpha=-3)], ids=str
+)
+def test_a_fast_product_of_what_is_stored_is_not_believed_either(problem, how):
+    rng, calls = np.random.default_rng(4), 0
+    for trial in first_of_each_probe(problem):
+        inputs, arrays = draw_inputs(problem, trial, 3), Multiplying(WRONG[how])
+        views = {name: HOST.codes(array) for name, array in stored(inputs, HOST).items()}
+        fed = Fed(problem, inputs.family, trial.certificate, arrays, views, inputs.scales, inputs.pool)
+        if inputs.overlaid or inputs.family.bounded or not Verifier.can(fed):
+            continue
+        for what, codes in spoiled(inputs.expected.codes, problem.out_format, rng):
+            found = Verifier(fed).judge(codes)
+            wanted = judge(codes, inputs.expected, problem.out_format)
+            assert found == wanted or (found is None and trial.certificate.masked), (trial.probe, what)
+        calls += arrays.calls
+    assert calls > 5
+
+
 def test_vectors_keep_every_sum_exact_and_miss_as_rarely_as_asked():
     for columns in (1, 64, 8192, 16384):
         for largest in (1, 2**11, 2**24, 2**31):

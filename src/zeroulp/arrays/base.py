@@ -68,14 +68,20 @@ class Fused(Protocol):
         """
         ...
 
-    def is_looked_up(self, codes: Any, table: Any, columns: Any) -> Any:
+    def is_rounded(self, codes: Any, format_: Format, sums: Any, columns: Any, factors: tuple[Any, Any]) -> Any:
         """
-        Whether ``codes[i, j] == table[i, columns[j]]`` everywhere.
+        Whether ``codes[i, j]`` is ``sums[i, columns[j]]`` times its factors, converted once, everywhere; None: not here.
 
         Args:
             codes: (r, c) encodings.
-            table: (r, t) encodings.
-            columns: (c,) int64.
+            format_: Their format.
+            sums: (r, t) float32 or float64.
+            columns: (c,) int32.
+            factors: (r,) float64 powers of two, or 1.0; and (c,) float64, with signs. Products with them are
+                exact in float64, and those for formats of at most 16 bits are float32 numbers.
+
+        Exactness:
+            Zeros of either sign are the same; NaN is never right.
         """
         ...
 
@@ -104,6 +110,8 @@ class Arrays(Protocol):
     few: int
     """Rows or columns of a product that are worked out in full sooner than anything is searched for."""
 
+    multiplied: frozenset[str]
+    """Names of the formats that it may have a `stored_product` of."""
     block_elements: int
     """How many elements to work on at a time, so that temporaries stay small (and in cache)."""
 
@@ -216,6 +224,14 @@ class Arrays(Protocol):
 
     def times(self, array: Any, vectors: Any) -> Any:
         """The product of a float32 or float64 matrix with a few float64 vectors, in float64."""
+        ...
+
+    def stored_product(self, a: Any, b: Any, format_: Format) -> Any:
+        """
+        The product of two stored matrices of one format, as encodings, by the fastest way that the library has.
+
+        It is float32, and nobody says how it was summed up: believe it when it is confirmed. None: it cannot.
+        """
         ...
 
     def equal(self, one: Any, other: Any) -> bool:

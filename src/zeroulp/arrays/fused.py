@@ -24,6 +24,7 @@ FEWEST = 1 << 12
 """Elements below which PyTorch's operations are as fast."""
 
 _STORED = ("float16", "bfloat16", "float32", "float8_e4m3fn", "float8_e5m2")
+_ROUNDED = ("float16", "bfloat16", "float32")
 _VECTORS = 4  # at a time
 _MOST = 1 << 30  # elements that 32 bits count
 _ACROSS = 1 << 22
@@ -85,21 +86,21 @@ class Triton:
     def sums(self, codes: Any, format_: Format, vectors: Any, factors: tuple[Any, Any], limit: int | None) -> Any:
         """A matrix times some vectors; None: not here."""
         name = storage_dtype(format_).name
-        across = codes.stride(1) != 1 and codes.numel() > _ACROSS  # then PyTorch's own product is sooner
-        if name not in _STORED or codes.numel() < self._fewest or (limit or 0) > _LARGEST or across:
+        if name not in _STORED or codes.numel() < self._fewest or (limit or 0) > _LARGEST:
             return None
         if not self._is_trusted("sums", name, lambda: self._sums_up_the_same(format_)):
             return None
         return self._sums(codes, format_, vectors, factors, limit)
 
-    def is_looked_up(self, codes: Any, table: Any, columns: Any) -> Any:
-        """Whether a matrix has the columns of a table; None: not here."""
+    def is_rounded(self, codes: Any, format_: Format, sums: Any, columns: Any, factors: tuple[Any, Any]) -> Any:
+        """Whether a matrix is what some sums round to; None: not here."""
+        name = storage_dtype(format_).name
         fits = codes.numel() >= self._fewest and codes.shape[1] <= _ACROSS  # a launch has so many columns of blocks
-        if not fits or codes.dtype != table.dtype or not codes.is_contiguous():
+        if not fits or name not in _ROUNDED or not codes.is_contiguous():
             return None
-        if not self._is_trusted("look-up", str(codes.dtype), lambda: self._looks_up_the_same(codes.dtype)):
+        if not self._is_trusted("rounding", name, lambda: self._rounds_the_same(format_)):
             return None
-        return self._is_looked_up(codes, table, columns)
+        return self._is_rounded(codes, format_, sums, columns, factors)
 
     def chunk_sums(self, words: Any, keys: Any) -> Any:
         """Of a fingerprint; None: not here."""
@@ -131,7 +132,7 @@ class Triton:
         kind = getattr(torch, storage_dtype(format_).name)
         stored = codes.view(kind) if codes.dtype != kind else codes
         weights = _times(vectors, columns).T.contiguous()
-        each = [self._factors(some, "float32") for some in factors]
+        each = [x if isinstance(x, float) else self._factors(x, "float32")[0] for x in factors]
         out = torch.zeros((len(weights), len(stored)), dtype=torch.float64, device=stored.device)
         off = None if limit is None else torch.zeros(len(stored), dtype=torch.int32, device=stored.device)
         for low in range(0, len(weights), _VECTORS):
@@ -144,9 +145,10 @@ class Triton:
         self._kernels.chunk_sums(words, keys, out)
         return out
 
-    def _is_looked_up(self, codes: Any, table: Any, columns: Any) -> bool:
+    def _is_rounded(self, codes: Any, format_: Format, sums: Any, columns: Any, factors: tuple[Any, Any]) -> bool:
         wrong = self._torch.zeros(1, dtype=self._torch.int32, device=codes.device)
-        self._kernels.compare_looked_up(codes, table.contiguous(), columns, wrong)
+        stored = codes.view(getattr(self._torch, storage_dtype(format_).name))
+        self._kernels.compare_rounded(stored, sums.contiguous(), columns, *factors, wrong)
         return not int(wrong)
 
     def _factors(self, factors: Any, dtype: str) -> tuple[Any, int]:
@@ -225,18 +227,25 @@ class Triton:
                 return False
         return True
 
-    def _looks_up_the_same(self, dtype: Any) -> bool:
+    def _rounds_the_same(self, format_: Format) -> bool:
         arrays, torch = self._arrays, self._torch
-        table = arrays.integers_plainly(4, (0, 37 * 11), 1 << 7).reshape(37, 11).to(dtype)
-        columns = arrays.integers_plainly(5, (0, 700), 11).to(torch.int64)
-        codes = table[:, columns].contiguous()
-        if not self._is_looked_up(codes, table, columns):
-            return False
-        for place in ((0, 0), (36, 699), (17, 256), (36, 0), (3, 511)):
-            other = codes.clone()
-            other[place] ^= 64
-            if self._is_looked_up(other, table, columns):
+        is_wide = format_.bits > 16  # else what is rounded is a float32 number
+        whole = arrays.integers_plainly(4, (0, 37 * 11), 1 << (30 if is_wide else 24), signed=True)
+        whole, columns = whole.reshape(37, 11).to(torch.float64), arrays.integers_plainly(5, (0, 700), 11)
+        lowest = format_.emin - format_.precision - 25  # to subnormal numbers and below, and beyond the largest
+        exponents = lowest + 3 * arrays.integers_plainly(6, (0, 700), (format_.emax - lowest) // 3)
+        across = 2.0 ** exponents.clamp(-200 if is_wide else -149).to(torch.float64) * (1 - 2 * (columns % 2))
+        for down in (1.0, 2.0 ** (arrays.arange(0, 37) % 4).to(torch.float64)):
+            exact = whole[:, columns] * across * (down if isinstance(down, float) else down[:, None])
+            codes = arrays.encoded(exact, format_)
+            if not self._is_rounded(codes, format_, whole, columns, (down, across)):
                 return False
+            for place in ((0, 0), (36, 699), (17, 256), (36, 0), (3, 511)):
+                for code in (codes[place] ^ 1, -1):  # the next number, and NaN
+                    other = codes.clone()
+                    other[place] = code
+                    if self._is_rounded(other, format_, whole, columns, (down, across)):
+                        return False
         return True
 
     def _hashes_the_same(self) -> bool:

@@ -33,6 +33,7 @@ class Host:
     keeps_subnormals = False
     workspace = 1 << 28
     few = 0
+    multiplied: frozenset[str] = frozenset()
     block_elements = 1 << 16
     fused = HostFused()
 
@@ -162,6 +163,10 @@ class Host:
 
         self.spread(put, range(0, len(array), step))
         return found
+
+    def stored_product(self, a: Array, b: Array, format_: Format) -> None:
+        """There is no such way: BLAS has no product of stored formats."""
+        del a, b, format_
 
     def equal(self, one: Array, other: Array) -> bool:
         """Whether all agree."""

@@ -66,9 +66,9 @@ class HostFused:
         """There is no such way."""
         del codes, format_, vectors, factors, limit
 
-    def is_looked_up(self, codes: Any, table: Any, columns: Any) -> Any:
+    def is_rounded(self, codes: Any, format_: Any, sums: Any, columns: Any, factors: tuple[Any, Any]) -> Any:
         """There is no such way."""
-        del codes, table, columns
+        del codes, format_, sums, columns, factors
 
     def chunk_sums(self, words: Any, keys: Any) -> Any:
         """There is no such way."""

@@ -34,6 +34,7 @@ _SHIFTS = (30, 27, 31)
 _SHARE = 32  # of a device's memory, for verification
 _BLOCK = 6  # a block of elements takes so many bits less than the workspace
 _TABLES = 48  # vectors that are kept
+_MULTIPLIED = frozenset(("float16", "bfloat16"))
 _CARRIERS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 
 
@@ -56,6 +57,7 @@ class Torch:
         if device.type == "cuda":
             self.workspace = max(self.workspace, self._torch.cuda.get_device_properties(device).total_memory // _SHARE)
         self.block_elements = self.workspace >> _BLOCK
+        self.multiplied = _MULTIPLIED if device.type == "cuda" else frozenset()
         self._tables: collections.OrderedDict[int, tuple[Array, Any]] = collections.OrderedDict()
 
     @functools.cached_property
@@ -207,6 +209,15 @@ class Torch:
     def matmul(self, a: Any, b: Any) -> Any:
         """The library's product, in float64: no setting makes that anything less."""
         return self._torch.matmul(a, b)
+
+    def stored_product(self, a: Any, b: Any, format_: Format) -> Any:
+        """The device's units for 16 bits, with float32 sums, where PyTorch gives these back."""
+        dtype = getattr(self._torch, storage_dtype(format_).name)
+        try:
+            return self._torch.mm(a.view(dtype), b.view(dtype), out_dtype=self._torch.float32)
+        except (TypeError, RuntimeError):  # an older PyTorch, or a device without
+            self.multiplied = frozenset()
+            return None
 
     def times(self, array: Any, vectors: Any) -> Any:
         """A product in float64, of which PyTorch's own takes a copy."""

@@ -63,20 +63,22 @@ def _store(
     )
 
 
-@triton.jit(do_not_specialize=["m", "n", "rows_stride", "columns_stride", "limit", "share"])
+@triton.jit(do_not_specialize=["m", "n", "row", "column", "limit", "share"])
 def _sums(
-    stored, vectors, out, off, rows, columns, m, n, row_stride, column_stride, rows_stride, columns_stride, limit,
-    share, V: tl.constexpr, SCAN: tl.constexpr, DOWN: tl.constexpr, ACROSS: tl.constexpr,
+    stored, vectors, out, off, rows, columns, row, column, m, n, row_stride, column_stride, limit, share,
+    V: tl.constexpr, SCAN: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DOWN: tl.constexpr,
+    ACROSS: tl.constexpr,
 ):  # fmt: skip
     """Out[v, i] += sum of stored[i, j] vectors[v, j]; off[i]: one times columns[j] rows[i] is no integer, or large."""
     i = tl.program_id(0) * DOWN + tl.arange(0, DOWN)
     below = i < m
-    sum0 = tl.zeros((DOWN,), tl.float64)
+    sum0 = tl.zeros((DOWN, ACROSS), tl.float64)  # summed up across at the very end: that takes other threads
     sum1, sum2, sum3 = sum0, sum0, sum0
-    wrong = tl.zeros((DOWN,), tl.int32)
+    wrong = tl.zeros((DOWN, ACROSS), tl.int1)
     start = stored + i.to(tl.int64)[:, None] * row_stride
-    if SCAN:
-        row = tl.load(rows + i * rows_stride, mask=below, other=0.0)[:, None]
+    down = row
+    if ROWS:
+        down = tl.load(rows + i, mask=below, other=0.0)[:, None]
     first = tl.program_id(1) * share
     last = tl.minimum(first + share, n)
     for low in range(first, last, ACROSS):
@@ -85,26 +87,29 @@ def _sums(
         x = tl.load(start + j.to(tl.int64)[None, :] * column_stride, mask=below[:, None] & within[None, :], other=0.0)
         x = x.to(tl.float32)
         if SCAN:  # what becomes zero was too small to be an integer
-            y = x * tl.load(columns + j * columns_stride, mask=within, other=0.0)[None, :] * row
-            right = (tl.abs(y) <= limit.to(tl.float32)) & (y == tl.floor(y)) & ((y != 0) | (x == 0))
-            wrong |= tl.max((~right).to(tl.int32), 1)
+            y = x * down
+            if COLUMNS:
+                y *= tl.load(columns + j, mask=within, other=0.0)[None, :]
+            else:
+                y *= column
+            wrong |= ~((tl.abs(y) <= limit) & (y == tl.floor(y)) & ((y != 0) | (x == 0)))
         x = x.to(tl.float64)
-        sum0 += tl.sum(x * tl.load(vectors + j, mask=within, other=0.0)[None, :], 1)
+        sum0 += x * tl.load(vectors + j, mask=within, other=0.0)[None, :]
         if V > 1:
-            sum1 += tl.sum(x * tl.load(vectors + n + j, mask=within, other=0.0)[None, :], 1)
+            sum1 += x * tl.load(vectors + n + j, mask=within, other=0.0)[None, :]
         if V > 2:
-            sum2 += tl.sum(x * tl.load(vectors + 2 * n + j, mask=within, other=0.0)[None, :], 1)
+            sum2 += x * tl.load(vectors + 2 * n + j, mask=within, other=0.0)[None, :]
         if V > 3:
-            sum3 += tl.sum(x * tl.load(vectors + 3 * n + j, mask=within, other=0.0)[None, :], 1)
-    tl.atomic_add(out + i, sum0, mask=below)  # exact sums have no order
+            sum3 += x * tl.load(vectors + 3 * n + j, mask=within, other=0.0)[None, :]
+    tl.atomic_add(out + i, tl.sum(sum0, 1), mask=below)  # exact sums have no order
     if V > 1:
-        tl.atomic_add(out + m + i, sum1, mask=below)
+        tl.atomic_add(out + m + i, tl.sum(sum1, 1), mask=below)
     if V > 2:
-        tl.atomic_add(out + 2 * m + i, sum2, mask=below)
+        tl.atomic_add(out + 2 * m + i, tl.sum(sum2, 1), mask=below)
     if V > 3:
-        tl.atomic_add(out + 3 * m + i, sum3, mask=below)
+        tl.atomic_add(out + 3 * m + i, tl.sum(sum3, 1), mask=below)
     if SCAN:
-        tl.atomic_max(off + i, wrong, mask=below)
+        tl.atomic_max(off + i, tl.max(wrong.to(tl.int32), 1), mask=below)
 
 
 @triton.jit
@@ -122,15 +127,22 @@ def _chunk_sums(words, keys, out, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit(do_not_specialize=["m", "n"])
-def _compare_looked_up(codes, table, columns, wrong, m, n, width, DOWN: tl.constexpr, ACROSS: tl.constexpr):
-    """One in *wrong* if some codes[i, j] is not table[i, columns[j]]."""
-    i = (tl.program_id(0) * DOWN + tl.arange(0, DOWN)).to(tl.int64)[:, None]
+def _compare_rounded(
+    stored, sums, columns, down, across, wrong, m, n, width,
+    ROWS: tl.constexpr, DOWN: tl.constexpr, ACROSS: tl.constexpr,
+):  # fmt: skip
+    """One in *wrong* if some stored[i, j] is not sums[i, columns[j]] across[j] down[i], rounded."""
+    i = (tl.program_id(0) * DOWN + tl.arange(0, DOWN)).to(tl.int64)
     j = tl.program_id(1) * ACROSS + tl.arange(0, ACROSS)
-    here = (i < m) & (j < n)[None, :]
+    here = (i < m)[:, None] & (j < n)[None, :]
     column = tl.load(columns + j, mask=j < n, other=0)[None, :]
-    expected = tl.load(table + i * width + column, mask=here, other=0)
-    actual = tl.load(codes + i * n + j[None, :], mask=here, other=0)
-    found = tl.max(tl.max((expected != actual).to(tl.int32), 1), 0)
+    value = tl.load(sums + i[:, None] * width + column, mask=here, other=0.0).to(tl.float64)
+    value *= tl.load(across + j, mask=j < n, other=0.0)[None, :]
+    if ROWS:
+        value *= tl.load(down + i, mask=i < m, other=0.0)[:, None]
+    expected = value.to(tl.float32).to(stored.dtype.element_ty).to(tl.float32)
+    actual = tl.load(stored + i[:, None] * n + j[None, :], mask=here, other=0.0).to(tl.float32)
+    found = tl.max(tl.max((~(expected == actual)).to(tl.int32), 1), 0)
     if found != 0:
         tl.atomic_max(wrong, 1)
 
@@ -151,28 +163,32 @@ def store(target: Any, whole: Any, rows: tuple[Any, int], columns: tuple[Any, in
     _store[grid](target, whole, rows[0], columns[0], count, width, *strides, rows[1], columns[1], BLOCK=_BLOCK)
 
 
-def sums(
-    stored: Any, vectors: Any, out: Any, off: Any, rows: tuple[Any, int], columns: tuple[Any, int], limit: int | None
-) -> None:
-    """Add a matrix times up to four vectors to *out*: (v, n) and (v, m), contiguous."""
+def sums(stored: Any, vectors: Any, out: Any, off: Any, rows: Any, columns: Any, limit: int | None) -> None:
+    """
+    Add a matrix times up to four vectors to *out*: (v, n) and (v, m), contiguous.
+
+    *rows* and *columns*, by which elements are multiplied before they are looked at: a number, or contiguous float32.
+    """
     m, n = stored.shape
-    down, across = (8, 256) if stored.stride(1) == 1 or stored.stride(0) != 1 else (256, 8)
+    down, across, warps = (16, 64, 4) if stored.stride(1) == 1 or stored.stride(0) != 1 else (64, 8, 2)
     programs = triton.cdiv(m, down)
     share = triton.cdiv(triton.cdiv(n, max(1, _PROGRAMS // programs)), across) * across
-    strides = (*stored.stride(), rows[1], columns[1])
-    scan = off is not None
+    scan, each_row, each_column = off is not None, not isinstance(rows, float), not isinstance(columns, float)
     _sums[(programs, triton.cdiv(n, share))](
-        stored, vectors, out, off if scan else out, rows[0], columns[0], m, n, *strides, int(limit or 0), share,
-        V=vectors.shape[0], SCAN=scan, DOWN=down, ACROSS=across,
+        stored, vectors, out, off if scan else out, rows if each_row else out, columns if each_column else out,
+        1.0 if each_row else rows, 1.0 if each_column else columns, m, n, *stored.stride(), float(limit or 0), share,
+        V=vectors.shape[0], SCAN=scan, ROWS=scan and each_row, COLUMNS=scan and each_column, DOWN=down,
+        ACROSS=across, num_warps=warps,
     )  # fmt: skip
 
 
-def compare_looked_up(codes: Any, table: Any, columns: Any, wrong: Any) -> None:
-    """One in *wrong* if a matrix has other columns than those of a table; contiguous."""
-    (m, n), down, across = codes.shape, 16, 256
-    _compare_looked_up[(triton.cdiv(m, down), triton.cdiv(n, across))](
-        codes, table, columns, wrong, m, n, table.shape[1], DOWN=down, ACROSS=across
-    )
+def compare_rounded(stored: Any, sums: Any, columns: Any, down: Any, across: Any, wrong: Any) -> None:
+    """One in *wrong* if a matrix is not what columns of sums times powers of two round to; contiguous."""
+    (m, n), each_row = stored.shape, not isinstance(down, float)
+    _compare_rounded[(triton.cdiv(m, 16), triton.cdiv(n, 256))](
+        stored, sums, columns, down if each_row else across, across, wrong, m, n, sums.shape[1],
+        ROWS=each_row, DOWN=16, ACROSS=256,
+    )  # fmt: skip
 
 
 def chunk_sums(words: Any, keys: Any, out: Any) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from zeroulp.problem import Matmul
 
 _FEW = 16  # vectors: more are a product
+_FLOAT32 = 2**24  # integers that it holds
 _HALF_EMIN = -15  # of float16 and the formats of 8 bits with its exponents; bfloat16 reaches as far as float32
 _SIGNIFICAND, _FAR = 24, 120  # of float32: bits, and binary places from one
 
@@ -154,6 +155,38 @@ class Fed:
             return values * 2.0**-exponent
         values = values * self._powers(name, -1, -(columns + exponent))[last]
         return values if rows is None else values * self._powers(name, -2, -rows)[first]
+
+    def stored_product(self, a: Any, b: Any, rows: Any, columns: Any) -> Any:
+        """
+        The product of some rows of a and columns of b, in quanta, by the library's fastest way; None: it cannot.
+
+        Args:
+            a: (r, k) encodings.
+            b: (k, c) encodings.
+            rows: Which rows these are.
+            columns: Which columns.
+
+        Exactness:
+            None is promised, but that all of it are whole numbers of moduli up to `largest_product`, or NaN: sums
+            of those times the vectors of a test do not round.
+        """
+        product = self.arrays.stored_product(a, b, self._lattice("a")[1])
+        if product is None:
+            return None
+        exponent, dtype = self._lattice("a")[0], "float32" if self.is_near_one else "float64"
+        across: Any = 2.0 ** -(exponent + self._lattice("b")[0])
+        if self.scales is not None:
+            down = self.arrays.cast(self._powers("a", -2, -self.scales.rows)[rows], dtype)
+            powers = self._powers("b", -1, -(self.scales.columns + self._lattice("b")[0]))[columns]
+            product, across = product * down[:, None], self.arrays.cast(powers * 2.0**-exponent, dtype)
+        return (product * across).round().clip(-self.largest_product, self.largest_product)
+
+    @property
+    def may_be_multiplied(self) -> bool:
+        """Whether `stored_product` is worth trying."""
+        formats = {operand.format.name for operand in self.problem.operands if operand.name in ("a", "b")}
+        small = self.without is None and self.largest_product <= _FLOAT32
+        return small and len(formats) == 1 and formats <= self.arrays.multiplied
 
     def sums(
         self,

@@ -120,12 +120,18 @@ class Matrix:
             total = total + size(self.elements("c", rows.index, columns.index)) * size(self.scale_c)
         return total + size(self.bias(columns.index))[None, :] if "bias" in self.codes else total
 
-    def shares(self, numbers: Any) -> Iterator[Share]:
-        """So many at a time that the operands, and what becomes of their product, fit into the workspace."""
+    @property
+    def side(self) -> int:
+        """Rows and columns of a square of results that fits into the workspace, operands included."""
         k = self.problem.k
-        side = max(1, int((math.sqrt(4 * k * k + 6 * self.most) - 2 * k) / 6))  # 4 side k + 6 side^2 elements
-        for low in range(0, len(numbers), side):
-            yield self.share(numbers[low : low + side])
+        return max(1, int((math.sqrt(4 * k * k + 6 * self.most) - 2 * k) / 6))  # 4 side k + 6 side^2 elements
+
+    def shares(self, numbers: Any, beside: int) -> Iterator[Share]:
+        """So many at a time that results with *beside* rows (or columns) fit into the workspace, operands included."""
+        k = self.problem.k
+        step = max(1, (self.most - 2 * k * beside) // (2 * k + 6 * beside))
+        for low in range(0, len(numbers), step):
+            yield self.share(numbers[low : low + step])
 
     def within(self, share: Share, low: int, high: int) -> Share:
         """Some of a share."""

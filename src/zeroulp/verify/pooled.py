@@ -33,6 +33,13 @@ class Groups:
     of: Array | None
 
 
+    @property
+    def columns(self) -> tuple[Array, Array]:
+        """(n,) for each column, the place in the pool of what it repeats, as int32; and the factor with which."""
+        member, factor = (self.member, self.factor) if self.of is None else (self.member[self.of], self.factor[self.of])
+        return member.astype(np.int32), factor
+
+
 def groups_of(pool: Repeated, scales: Exponents | None, quantum: int) -> Groups:
     """
     The groups of a pool.

@@ -49,14 +49,23 @@ class Factor:
     def times(self, rows: Share) -> Any:
         """The product with some rows of a, in quanta, in a dtype that holds it; it is right."""
         product = self.proposed(rows)
-        return product if self.confirms(product, rows) else self.plainly(rows)
+        return product if self.confirms(product, rows) else self.surely(rows)
 
     def proposed(self, rows: Share) -> Any:
-        """The same by a fast way, which has yet to be confirmed: a device need not be waited for in between."""
+        """The same by the fastest way, which has yet to be confirmed: a device need not be waited for in between."""
         if self._single and len(self._columns.numbers) > self._arrays.few:
             found = self._of_lone_elements(rows)
             return self._sums(rows) if found is None else found
-        return self._sums(rows) if self._dtype == "float64" else self._arrays.matmul(self._a(rows), self._b)
+        matrix, columns, found = self._matrix, self._columns.index, None
+        if matrix.fed.may_be_multiplied:
+            a, b = matrix.part("a", rows.index, None), matrix.part("b", None, columns)
+            found = matrix.fed.stored_product(a, b, rows.index, columns)
+        return self._product(rows) if found is None else found
+
+    def surely(self, rows: Share) -> Any:
+        """The same by a way that is exact for this budget, or by arithmetic that cannot be wrong."""
+        product = self._product(rows)
+        return product if self.confirms(product, rows) else self.plainly(rows)
 
     def confirms(self, product: Any, rows: Share) -> bool:
         """Whether it is the product, by Freivalds' test."""
@@ -71,6 +80,9 @@ class Factor:
     def moduli(self, rows: Share) -> Any:
         """Sums of the moduli of products."""
         return self._arrays.matmul(abs(self._a(rows)), abs(self._b))
+
+    def _product(self, rows: Share) -> Any:
+        return self._sums(rows) if self._dtype == "float64" else self._arrays.matmul(self._a(rows), self._b)
 
     def _sums(self, rows: Share) -> Any:
         return self._matrix.sums("a", self._arrays.cast(self._b, "float64"), rows.index)[0]
@@ -102,9 +114,9 @@ def compare(matrix: Matrix, tally: Tally, rows: Any, columns: Any) -> None:
     if len(rows) * len(columns) * matrix.problem.k <= _FEW and matrix.problem.signed_zero != "strict":
         _compare_few(matrix, tally, matrix.share(rows), matrix.share(columns))
         return
-    for across in matrix.shares(columns):
+    for across in matrix.shares(columns, min(len(rows), matrix.side)):
         factor = Factor(matrix, across)
-        for down in matrix.shares(rows):
+        for down in matrix.shares(rows, len(across.numbers)):
             if matrix.fed.family.beyond and tally.is_wrong:
                 return  # enough is known: the whole reference will say
             product = factor.times(down)
@@ -140,7 +152,7 @@ def other_than_pooled(matrix: Matrix, pool: Repeated) -> Any:
         product = factor.proposed(down)
         wrong = _other_groups(matrix, groups, product, down)
         if not factor.confirms(product, down):
-            wrong = _other_groups(matrix, groups, factor.plainly(down), down)
+            wrong = _other_groups(matrix, groups, factor.surely(down), down)
         found.append(low + wrong)
     return np.concatenate(found) if found else np.empty(0, np.int64)
 
@@ -157,12 +169,23 @@ def _other_groups(matrix: Matrix, groups: Groups, product: Any, down: Share) -> 
         codes = table(part, some)
         return codes if groups.of is None else matrix.arrays.columns(codes, matrix.arrays.table(groups.of))
 
-    fused, count = matrix.arrays.fused, len(down.numbers)
-    if fused is not None and groups.of is not None and matrix.arrays.block_rows(matrix.problem.n) >= count:
-        codes, columns = matrix.codes["out"][down.index], matrix.arrays.table(groups.of)
-        if fused.is_looked_up(codes, table(down, slice(0, count)), columns):
-            return np.empty(0, np.int64)
+    if _is_rounded(matrix, groups, product, down):
+        return np.empty(0, np.int64)
     return _differing(matrix, expected, down, everything)
+
+
+def _is_rounded(matrix: Matrix, groups: Groups, product: Any, down: Share) -> bool:
+    """Whether all of the rows follow from that product, where a device can say so in one pass."""
+    arrays, fed = matrix.arrays, matrix.fed
+    if arrays.fused is None:
+        return False
+    if "columns" not in fed.known:
+        fed.known["columns"] = groups.columns
+    columns, across = (arrays.table(each) for each in fed.known["columns"])
+    rows = fed.powers(down.index, slice(0, 1), "float64")[0]
+    factors = 1.0 if rows is None else rows.reshape(-1), across
+    codes = matrix.codes["out"][down.index]
+    return bool(arrays.fused.is_rounded(codes, matrix.problem.out_format, product, columns, factors))
 
 
 def _other_rows(matrix: Matrix, product: Any, down: Share, across: Share) -> Any:
