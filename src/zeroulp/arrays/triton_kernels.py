@@ -74,7 +74,7 @@ def _sums(
     below = i < m
     sum0 = tl.zeros((DOWN, ACROSS), tl.float64)  # summed up across at the very end: that takes other threads
     sum1, sum2, sum3 = sum0, sum0, sum0
-    wrong = tl.zeros((DOWN, ACROSS), tl.int1)
+    wrong = tl.zeros((DOWN, ACROSS), tl.int32)
     start = stored + i.to(tl.int64)[:, None] * row_stride
     down = row
     if ROWS:
@@ -92,7 +92,8 @@ def _sums(
                 y *= tl.load(columns + j, mask=within, other=0.0)[None, :]
             else:
                 y *= column
-            wrong |= ~((tl.abs(y) <= limit) & (y == tl.floor(y)) & ((y != 0) | (x == 0)))
+            right = (tl.abs(y) <= limit) & (y == tl.floor(y)) & ((y != 0) | (x == 0))
+            wrong |= (~right).to(tl.int32)
         x = x.to(tl.float64)
         sum0 += x * tl.load(vectors + j, mask=within, other=0.0)[None, :]
         if V > 1:
@@ -109,7 +110,7 @@ def _sums(
     if V > 3:
         tl.atomic_add(out + 3 * m + i, tl.sum(sum3, 1), mask=below)
     if SCAN:
-        tl.atomic_max(off + i, tl.max(wrong.to(tl.int32), 1), mask=below)
+        tl.atomic_max(off + i, tl.max(wrong, 1), mask=below)
 
 
 @triton.jit
@@ -170,7 +171,7 @@ def sums(stored: Any, vectors: Any, out: Any, off: Any, rows: Any, columns: Any,
     *rows* and *columns*, by which elements are multiplied before they are looked at: a number, or contiguous float32.
     """
     m, n = stored.shape
-    down, across, warps = (16, 64, 4) if stored.stride(1) == 1 or stored.stride(0) != 1 else (64, 8, 2)
+    down, across, warps = (8, 128, 4) if stored.stride(1) == 1 or stored.stride(0) != 1 else (64, 8, 2)
     programs = triton.cdiv(m, down)
     share = triton.cdiv(triton.cdiv(n, max(1, _PROGRAMS // programs)), across) * across
     scan, each_row, each_column = off is not None, not isinstance(rows, float), not isinstance(columns, float)
