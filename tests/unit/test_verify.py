@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import importlib.util
+
 import numpy as np
 import pytest
 
 from zeroulp import Matmul, encoding, memory
 from zeroulp.arrays import HOST, Torch
+from zeroulp.arrays.compiled import Compiled
 from zeroulp.arrays.fingerprint import fingerprint
 from zeroulp.checks import judging
 from zeroulp.checks.inputs import blocks_of, draw_inputs
@@ -35,8 +39,19 @@ PROBLEMS = [
 ]
 
 
+def compiled():
+    """numpy with Numba's operations, however small the arrays."""
+    arrays = type(HOST)()
+    arrays.fused, arrays.block_elements = Compiled(arrays, fewest=1), 1 << 10
+    return arrays
+
+
 def libraries():
     found = [pytest.param(HOST, id="numpy")]
+    if importlib.util.find_spec("numba") is None:
+        found.append(pytest.param(None, id="numba", marks=pytest.mark.skip(reason="Numba is not installed")))
+    else:
+        found.append(pytest.param(compiled(), id="numba"))
     try:
         import torch
     except ImportError:
@@ -111,7 +126,7 @@ def test_operands_are_drawn_with_the_same_bits_in_any_library_and_in_any_blocks(
         inputs = draw_inputs(problem, trial, 2**64 - 5)
         whole = stored(inputs, arrays)
         assert all(max(array.shape) for array in whole.values())
-        piecewise = type(arrays)() if arrays is HOST else type(arrays)(arrays.device)
+        piecewise = copy.copy(arrays)
         piecewise.block_elements = 50
         targets = {name: arrays.copy(array) for name, array in whole.items()}
         for target in targets.values():

@@ -70,7 +70,7 @@ class Fused(Protocol):
 
     def is_rounded(self, codes: Any, format_: Format, sums: Any, columns: Any, factors: tuple[Any, Any]) -> Any:
         """
-        Whether ``codes[i, j]`` is ``sums[i, columns[j]]`` times its factors, converted once, everywhere; None: not here.
+        Whether ``codes[i, j]`` is ``sums[i, columns[j]]`` times its factors, converted once, everywhere.
 
         Args:
             codes: (r, c) encodings.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zeroulp import encoding
+from zeroulp.arrays import compiled
 from zeroulp.arrays.base import indices_of
 from zeroulp.arrays.half import half_values
 from zeroulp.arrays.host_fused import HostFused
@@ -34,11 +35,20 @@ class Host:
     workspace = 1 << 28
     few = 0
     multiplied: frozenset[str] = frozenset()
-    block_elements = 1 << 16
-    fused = HostFused()
+    block_elements = 1 << (18 if compiled.is_there() else 16)
+
+    @functools.cached_property
+    def fused(self) -> HostFused:
+        """With Numba, where it is installed."""
+        return compiled.Compiled(self) if compiled.is_there() else HostFused()
 
     def words(self, key: int, first: int, count: int) -> NDArray[np.uint32]:
         """Words of a stream; see `Arrays`."""
+        found: NDArray[np.uint32] | None = self.fused.words(key, first, count)
+        return self.words_plainly(key, first, count) if found is None else found
+
+    def words_plainly(self, key: int, first: int, count: int) -> NDArray[np.uint32]:
+        """The same by numpy's own operations."""
         start, stop = first // 2, (first + count + 1) // 2
         out = np.empty(stop - start, np.uint64)
         for low in range(start, stop, _CHUNK):
@@ -62,6 +72,11 @@ class Host:
             words = _words_of_rows(key, *places)
         else:
             words = self.words_at(key, indices_of(places, self))
+        found: NDArray[np.int32] | None = self.fused.below(words, bound, signed=signed)
+        return self.below_plainly(words, bound, signed=signed) if found is None else found
+
+    def below_plainly(self, words: Array, bound: int, *, signed: bool = False) -> NDArray[np.int32]:
+        """What words say, by numpy's own operations."""
         drawn = self.below(words, bound)
         if signed:
             drawn -= bound // 2

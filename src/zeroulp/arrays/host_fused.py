@@ -33,6 +33,14 @@ class HostFused:
     sums_up = False
     stores_words = True
 
+    def words(self, key: int, first: int, count: int) -> Any:
+        """There is no such way."""
+        del key, first, count
+
+    def below(self, words: Array, bound: int, *, signed: bool = False) -> Any:
+        """There is no such way."""
+        del words, bound, signed
+
     def store(self, target: Array, integers: Array, rows: Any, columns: Any) -> bool:
         """Integers times powers of two, stored; False: not here."""
         name = _name_of(target)
