@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from zeroulp.arrays import HOST
 from zeroulp.exactness import dyadic
 
 if TYPE_CHECKING:
@@ -233,9 +234,10 @@ class Fed:
             across = across if columns is None else across[columns]
         if flipped:
             codes, down, across = codes.swapaxes(0, 1), across, down
-        if self.arrays.fused is not None and self.arrays.fused.sums_up and vectors.shape[-1] <= _FEW:
+        fused = self.arrays.fused if self.without is None or self.arrays is not HOST else None  # there nothing is copied
+        if fused is not None and fused.sums_up and vectors.shape[-1] <= _FEW:
             codes = codes if self.without is None else self._cleared(name, codes)
-            found = self.arrays.fused.sums(codes, format_, vectors, (down, across), limit)
+            found = fused.sums(codes, format_, vectors, (down, across), limit)
             if found is not None:
                 return found[0], found[1]
         return self._sums_of_blocks(name, codes, vectors, (down, across), flipped=flipped, limit=limit, most=most)
