@@ -151,9 +151,10 @@ def _tracked(task: Task, problem: Shrunk, drawings: Sequence[Drawing]) -> Full:
     every = 0
     for _ in range(TRIES):
         program, coverage = _run(task, problem, drawings, max(1, every))
-        if coverage.over <= 0 or coverage.share == 1:
+        powers = any(drawing.kind is Kind.POWERS for drawing in drawings)  # whose long products leave the range
+        if coverage.share == 1 or (coverage.over <= 0 and not powers):
             break
-        every = max(1, every * 2 ** math.ceil(coverage.over))
+        every = max(1, every) * 2 ** max(math.ceil(coverage.over), 3 if powers else 0)
         drawings = [_smallest(drawing) for drawing in drawings]
         del program
         _forget(task.device)
@@ -205,7 +206,7 @@ def drawn_on(device: str, drawing: Drawing, seed: int) -> Any:
 
 def _chosen(every: int, shape: tuple[int, ...], options: dict[str, Any]) -> Any:
     """1 for one in so many elements, else 0."""
-    return (torch.randint(0, every, shape, dtype=torch.int32, **options) == 0).to(torch.int8)
+    return (torch.randint(0, min(every, 1 << 30), shape, dtype=torch.int32, **options) == 0).to(torch.int8)
 
 
 def _latin(shape: tuple[int, ...], count: int, options: dict[str, Any]) -> Any:

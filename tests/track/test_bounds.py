@@ -12,7 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zeroulp import track
+from zeroulp.arrays import HOST
+from zeroulp.arrays.compiled import Compiled
+from zeroulp.arrays.host_fused import HostFused
 from zeroulp.errors import ProgramError
+from zeroulp.track.dyadic import quantum_within
+from zeroulp.track.rules.bounds import SumOfModuli
 
 TOP = 2**24
 
@@ -187,3 +192,28 @@ def test_what_a_run_leaves_behind_goes_with_it():
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("special", [None, 0.5, 2.0**-30, float("inf"), float("nan"), -(2.0**40), -0.0])
+def test_one_pass_with_numba_says_what_pytorchs_operations_say(special, monkeypatch):
+    """Quantum, range and sums of moduli, of more elements than a block has; with it and without it."""
+    pytest.importorskip("numba")
+    values = torch.randint(-9, 9, (97, 700), generator=torch.Generator().manual_seed(3)).double()
+    if special is not None:
+        values[96, 699] = special
+    found = {}
+    for way in (Compiled(HOST, fewest=1), HostFused()):
+        monkeypatch.setattr(HOST, "fused", way)
+        for dims in (None, [1], [-1], [0], [0, 1]):
+            for keep in (False, True):
+
+                def add(x, dims=dims, keep=keep):
+                    return x.sum() if dims is None and not keep else x.sum(dims, keepdim=keep)
+
+                moduli = SumOfModuli(values, add, dims, keep=keep)
+                assert moduli.aside is not None
+                seen = quantum_within(values.reshape(-1), lambda _: 2.0**35, moduli.aside)
+                assert found.setdefault((str(dims), keep), seen) == seen
+                wanted = values.abs().sum(dims, keepdim=keep)
+                assert moduli.result().shape == wanted.shape, (dims, keep)
+                assert torch.allclose(moduli.result(), wanted, rtol=1e-12, atol=0, equal_nan=True)

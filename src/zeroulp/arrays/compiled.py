@@ -116,6 +116,12 @@ class Compiled(HostFused):
             return None
         return self._operations.chunk_sums(words, keys)
 
+    def look_over(self, values: Array, scale: float, *, add_up: bool) -> Any:
+        """What there is to know of a matrix of float64 at once; None: not here."""
+        if values.size < self._fewest or not self._is_trusted("look"):
+            return None
+        return self._operations.look_over(values, scale, add_up=add_up)
+
     def _stores_to(self, target: Array) -> bool:
         name = target.dtype.name
         if name not in _WRITTEN or target.ndim != 2 or target.size < self._fewest:

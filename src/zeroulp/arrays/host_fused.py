@@ -82,6 +82,21 @@ class HostFused:
         """There is no such way."""
         del words, keys
 
+    def look_over(self, values: Array, scale: float, *, add_up: bool) -> Any:
+        """
+        What there is to know of a matrix of float64 at once; None: not here.
+
+        Args:
+            values: (r, c), contiguous.
+            scale: A power of two.
+            add_up: Whether sums are asked for.
+
+        Returns:
+            Whether some value times *scale* is no whole number; the largest modulus, NaN if there is one; and the
+            (r,) sums of moduli of the rows, or none.
+        """
+        del values, scale, add_up
+
 
 def _name_of(target: Array) -> str:
     """The format of a matrix that is for us; empty for others."""

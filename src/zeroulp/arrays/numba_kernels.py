@@ -275,3 +275,34 @@ def chunk_sums(chunks, keys, out):
     half = chunks.shape[1] // 2
     for c in range(len(out)):
         out[c] = _nh(chunks[c, :half], chunks[c, half:], keys[:half], keys[half:])
+
+
+@_exact
+def _sum_of_moduli(values):
+    total = 0.0
+    for j in range(len(values)):
+        total += abs(values[j])
+    return total
+
+
+@_jit
+def _range(values, scale):
+    """Whether a value times scale has a fraction, and the bits of the largest modulus; those of NaN are larger yet."""
+    bits, largest, fractions = values.view(np.int64), np.int64(0), np.int64(0)
+    for j in range(len(values)):
+        largest = max(largest, bits[j] & np.int64(0x7FFFFFFFFFFFFFFF))
+        y = abs(values[j]) * scale
+        fractions |= np.int64(0) if y - np.floor(y) == 0 else np.int64(1)  # not for infinity
+    return fractions, largest
+
+
+@_jit
+def look_over(values, scale, sums):
+    """The same of all rows, and the sums of their moduli, unless *sums* is empty."""
+    fractions, largest = np.int64(0), np.int64(0)
+    for i in range(len(values)):
+        here, most = _range(values[i], scale)
+        fractions, largest = fractions | here, max(largest, most)
+        if len(sums):
+            sums[i] = _sum_of_moduli(values[i])
+    return fractions, largest

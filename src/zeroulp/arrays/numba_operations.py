@@ -96,6 +96,12 @@ class Operations:
         kernels.chunk_sums(words, keys, out)
         return out
 
+    def look_over(self, values: Array, scale: float, *, add_up: bool) -> tuple[bool, float, Array]:
+        """How large values are, and whether they are multiples; see `HostFused.look_over`."""
+        sums = np.empty(len(values) if add_up else 0)
+        fractions, largest = kernels.look_over(values, scale, sums)
+        return bool(fractions), float(np.int64(largest).view(np.float64)), sums
+
 
 def _factors(factors: Any, count: int, dtype: str) -> Array:
     """One for each row, or column."""

@@ -110,3 +110,16 @@ class Trials:
         mixed = (words + keys).astype(np.uint64)
         wanted = (mixed[:, :2048] * mixed[:, 2048:]).sum(-1)
         return np.array_equal(self._operations.chunk_sums(words, keys), wanted)
+
+    def look(self) -> bool:
+        """Multiples of a power of two; then one of them is none, or infinite, or NaN, or zero with a sign."""
+        values = self._integers(2, 9 * 70, 1000, signed=True).reshape(9, 70) * 0.25
+        for number in (0.5, -0.0, 0.125, -np.inf, np.nan, 5e-324):
+            values[4, 69] = number
+            fractions, largest, sums = self._operations.look_over(values, 4.0, add_up=True)
+            again, _, none = self._operations.look_over(values, 4.0, add_up=False)
+            same = fractions == again == (number not in {0.5, 0.0}) and not len(none)
+            same &= np.array_equal(largest, abs(values).max(), equal_nan=True)
+            if not same or not np.array_equal(sums, abs(values).sum(-1), equal_nan=True):
+                return False
+        return True

@@ -16,7 +16,9 @@ from zeroulp.track.grades import Ending, Grade, Operation
 if TYPE_CHECKING:
     from zeroulp.track.live import Liveness, OperandLiveness, changes, liveness, vanishing
     from zeroulp.track.program import Program
-    from zeroulp.track.rules import Rule, decomposed, multilinear, pointwise, register, structural
+    from zeroulp.track.rules import Rule, decomposed, pointwise, register
+    from zeroulp.track.rules.multilinear import multilinear
+    from zeroulp.track.rules.structural import structural
     from zeroulp.track.target_run import OutputCheck, SelfCheck, native, self_check
     from zeroulp.track.tracked import Output, Tracked, refuse_random, track, track_program
 

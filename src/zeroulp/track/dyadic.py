@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zeroulp.arrays import HOST
 from zeroulp.formats import format_named
 from zeroulp.track.arithmetic import STORAGES
 from zeroulp.track.backend import torch
@@ -26,6 +27,7 @@ FORMATS = {getattr(torch, name): format_named(name) for name in STORAGES}
 _NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 _SIGNIFICAND = 53
 _SAMPLE = 1 << 10
+_ROW = 1 << 6  # elements of a row that is worth a call
 BLOCK = 1 << 15
 """Elements that stay in a cache."""
 
@@ -64,10 +66,14 @@ class Aside:
     Args:
         take: Takes those of one block after the other, flat, in memory that is used again.
         size: Elements of a block.
+        row: How many elements, one after the other, make a row of which the sum alone is asked for; 0: no such sums.
+        give: Takes the sums of all rows.
     """
 
     take: Callable[[Any], None]
     size: int
+    row: int = 0
+    give: Callable[[Any], None] | None = None
 
 
 def quantum_within(values: Any, limit: Callable[[int], float], aside: Aside | None = None) -> tuple[int, bool]:
@@ -103,6 +109,9 @@ def _multiples(flat: Any, exponent: int, limit: float, aside: Aside | None) -> b
         Scaled up nothing is lost, and a fraction is +0 or has a bit that is set. Nothing is lost of squares either that
         a limit above 2**-500 would be exceeded by, and a rounded sum of them is at least half of the true one.
     """
+    found = _looked_over(flat, exponent, aside)
+    if found is not None:
+        return None if found[0] else found[1] <= limit
     size = aside.size if aside else BLOCK
     scratch = torch.empty(min(size, flat.numel()), dtype=flat.dtype, device=flat.device)
     fraction, within = scratch.view(torch.int64), True
@@ -118,6 +127,20 @@ def _multiples(flat: Any, exponent: int, limit: float, aside: Aside | None) -> b
         torch.frac(torch.mul(whole, 2.0**-exponent, out=scratch) if exponent else whole, out=scratch)
         left.bitwise_or_(fraction)
     return None if bool(seen.any()) else within
+
+
+def _looked_over(flat: Any, exponent: int, aside: Aside | None) -> tuple[bool, float] | None:
+    """Whether there is a fraction, and the largest modulus, in one pass; None where there is no such way."""
+    plain = flat.device.type == "cpu" and flat.dtype == torch.float64 and flat.is_contiguous()
+    if not plain or flat.is_neg() or flat.requires_grad or (aside and (aside.give is None or aside.row < _ROW)):
+        return None
+    row = aside.row if aside else flat.numel()
+    found = HOST.fused.look_over(flat.numpy().reshape(-1, row), 2.0**-exponent, add_up=aside is not None)
+    if found is None:
+        return None
+    if aside and aside.give:
+        aside.give(torch.from_numpy(found[2]))
+    return found[0], found[1]
 
 
 def largest(values: Any) -> float:

@@ -234,7 +234,8 @@ class Fed:
             across = across if columns is None else across[columns]
         if flipped:
             codes, down, across = codes.swapaxes(0, 1), across, down
-        fused = self.arrays.fused if self.without is None or self.arrays is not HOST else None  # there nothing is copied
+        in_blocks = self.without is not None and self.arrays is HOST  # where nothing is copied to leave rows out
+        fused = None if in_blocks else self.arrays.fused
         if fused is not None and fused.sums_up and vectors.shape[-1] <= _FEW:
             codes = codes if self.without is None else self._cleared(name, codes)
             found = fused.sums(codes, format_, vectors, (down, across), limit)

@@ -10,6 +10,7 @@ Exactness:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -129,17 +130,32 @@ class SumOfModuli:
         large = values.dim() and values.numel() > BLOCK and values.is_contiguous()
         self._rows = BLOCK * len(values) // values.numel() if large else 0
         self._sums: list[Any] = []
+        self._whole: Any = None
 
     @property
     def aside(self) -> Aside | None:
         """How the moduli of the tensor are added up while they are at hand; None if they cannot be."""
-        return Aside(self._take, self._rows * (self._values.numel() // len(self._values))) if self._rows else None
+        if not self._rows:
+            return None
+        shape = self._values.shape
+        gone = set(range(len(shape))) if self._dims is None else {dim % len(shape) for dim in self._dims}
+        kept = len(shape) - len(gone)
+        size = self._rows * (self._values.numel() // len(self._values))
+        if min(gone) != kept:
+            return Aside(self._take, size)
+
+        def give(sums: Any) -> None:
+            self._whole = sums.reshape((*shape[:kept], *(1 for _ in shape[kept:] if self._keep)))
+
+        return Aside(self._take, size, math.prod(shape[kept:]), give)
 
     def _take(self, moduli: Any) -> None:
         self._sums.append(self._add(moduli.view(-1, *self._values.shape[1:])))
 
     def result(self) -> Any:
         """The sum; it is as exact as float64 is."""
+        if self._whole is not None:
+            return self._whole
         if not self._rows:
             return torch.linalg.vector_norm(self._values, 1, self._dims, self._keep)
         if not self._sums:
