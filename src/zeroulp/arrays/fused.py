@@ -57,7 +57,7 @@ class Triton:
         self._arrays, self._fewest = arrays, fewest
         self._torch = importlib.import_module("torch")
         self._kernels = importlib.import_module("zeroulp.arrays.triton_kernels")
-        self._scalars: dict[tuple[float, str], Any] = {}
+        self._scalars: dict[float, Any] = {}
         self._trusted: dict[tuple[str, str], bool] = {}
 
     def integers(self, key: int, places: Any, bound: int, *, signed: bool = False) -> Any:
@@ -125,14 +125,14 @@ class Triton:
         return out
 
     def _store(self, target: Any, integers: Any, rows: Any, columns: Any) -> None:
-        self._kernels.store(target, integers, *(self._factors(each, "float32") for each in (rows, columns)))
+        self._kernels.store(target, integers, *map(self._factors, (rows, columns)))
 
     def _sums(self, codes: Any, format_: Format, vectors: Any, factors: tuple[Any, Any], limit: int | None) -> Any:
         torch, (rows, columns) = self._torch, factors
         kind = getattr(torch, storage_dtype(format_).name)
         stored = codes.view(kind) if codes.dtype != kind else codes
         weights = _times(vectors, columns).T.contiguous()
-        each = [x if isinstance(x, float) else self._factors(x, "float32")[0] for x in factors]
+        each = [1.0, 1.0] if limit is None else [x if isinstance(x, float) else self._single(x) for x in factors]
         out = torch.zeros((len(weights), len(stored)), dtype=torch.float64, device=stored.device)
         off = None if limit is None else torch.zeros(len(stored), dtype=torch.int32, device=stored.device)
         for low in range(0, len(weights), _VECTORS):
@@ -151,14 +151,16 @@ class Triton:
         self._kernels.compare_rounded(stored, sums.contiguous(), columns, *factors, wrong)
         return not int(wrong)
 
-    def _factors(self, factors: Any, dtype: str) -> tuple[Any, int]:
+    def _factors(self, factors: Any) -> tuple[Any, int]:
         """An array of factors and its stride: 0 for one that is the same everywhere."""
-        kind = getattr(self._torch, dtype)
         if isinstance(factors, (int, float)):
-            if (factors, dtype) not in self._scalars:
-                self._scalars[factors, dtype] = self._torch.full((1,), factors, dtype=kind, device=self._arrays.device)
-            return self._scalars[factors, dtype], 0
-        return self._arrays.cast(factors, dtype).reshape(-1).contiguous(), 1
+            if factors not in self._scalars:
+                self._scalars[factors] = self._torch.full((1,), factors, device=self._arrays.device)
+            return self._scalars[factors], 0
+        return self._single(factors), 1
+
+    def _single(self, factors: Any) -> Any:
+        return factors.to(self._torch.float32).reshape(-1).contiguous()
 
     def _is_trusted(self, operation: str, name: str, works: Callable[[], bool]) -> bool:
         """Whether it gives PyTorch's bits, tried once."""

@@ -71,11 +71,12 @@ class Matrix:
         rows: Any = None,
         columns: Any = None,
         *,
+        codes: Any = None,
         flipped: bool = False,
         limit: int | None = None,
     ) -> tuple[Any, Any]:
-        """Some rows and columns of an operand, or of the result, times vectors; see `Fed.sums`."""
-        codes = self.part(name, rows, columns)
+        """Some rows and columns of an operand (*codes*, if they are at hand), or of the result, times vectors."""
+        codes = self.part(name, rows, columns) if codes is None else codes
         return self.fed.sums(
             name, codes, vectors, rows=rows, columns=columns, flipped=flipped, limit=limit, most=self._block
         )

@@ -44,7 +44,8 @@ class Factor:
         size = matrix.size_for(len(columns.numbers))
         assert size is not None, "it is less than for all columns"
         self._vectors = draw_vectors(self._arrays, len(columns.numbers), size)
-        self._image = matrix.sums("b", self._vectors, columns=columns.index)[0]
+        self._codes = matrix.part("b", None, columns.index)
+        self._image = matrix.sums("b", self._vectors, columns=columns.index, codes=self._codes)[0]
 
     def times(self, rows: Share) -> Any:
         """The product with some rows of a, in quanta, in a dtype that holds it; it is right."""
@@ -58,8 +59,7 @@ class Factor:
             return self._sums(rows) if found is None else found
         matrix, columns, found = self._matrix, self._columns.index, None
         if matrix.fed.may_be_multiplied:
-            a, b = matrix.part("a", rows.index, None), matrix.part("b", None, columns)
-            found = matrix.fed.stored_product(a, b, rows.index, columns)
+            found = matrix.fed.stored_product(matrix.part("a", rows.index, None), self._codes, rows.index, columns)
         return self._product(rows) if found is None else found
 
     def surely(self, rows: Share) -> Any:
@@ -90,7 +90,7 @@ class Factor:
     def _of_lone_elements(self, rows: Share) -> Any:
         """The product where each row of a, or each column of b, has one element that is not zero; None if neither."""
         matrix, arrays, fed = self._matrix, self._arrays, self._matrix.fed
-        a, b = matrix.part("a", rows.index, None), matrix.part("b", None, self._columns.index)
+        a, b = matrix.part("a", rows.index, None), self._codes
         k = fed.lone("a", a)
         if k is not None:
             lone = fed.singles("a", a[arrays.arange(0, len(k)), k], rows.index, k)
