@@ -96,7 +96,7 @@ def keep_memory() -> None:
     """Start again with an allocator that keeps what is freed: else a run pays for pages, or not, by luck."""
     wanted = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 33)}
     if sys.platform == "linux" and not wanted.keys() <= os.environ.keys():
-        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | wanted)  # noqa: S606
+        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | wanted)
 
 
 def seconds(calls: Sequence[Callable[[], Any]], repeats: int) -> list[float]:
@@ -135,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         f"Tracking, {arguments.storage}, against a plain float64 run ({torch.get_num_threads()} threads)",
         ["reference", "plain, ms", "tracked, ms", "ratio", "exact"],
         rows,
-        "CPU time. Tracked: one plain run, the run that tracks, and that both agree. The allocator keeps what is freed\n"
+        "CPU time. Tracked: one plain run, the run that tracks, and that both agree. The allocator keeps freed memory\n"
         "(MALLOC_TRIM_THRESHOLD_, MALLOC_MMAP_THRESHOLD_): else new pages take longer than one pass over memory.",
     )
     return 0

@@ -217,3 +217,35 @@ def test_one_pass_with_numba_says_what_pytorchs_operations_say(special, monkeypa
                 wanted = values.abs().sum(dims, keepdim=keep)
                 assert moduli.result().shape == wanted.shape, (dims, keep)
                 assert torch.allclose(moduli.result(), wanted, rtol=1e-12, atol=0, equal_nan=True)
+
+
+PASSES = {
+    "add": lambda x, y: x + y,
+    "subtract": lambda x, y: torch.sub(x, y, alpha=4),
+    "add twice": lambda x, y: (x + y) + (x - y),
+    "in place": lambda x, y: x.clone().add_(y, alpha=-2),
+    "cumsum": lambda x, y: x.cumsum(-1) * y,
+    "cumsum of sums": lambda x, y: (x + y).cumsum(1),
+    "cumsum down": lambda x, y: (x - y).cumsum(0),
+    "broadcast": lambda x, y: x[:1] + y,
+    "transposed": lambda x, y: x.T + y.T.contiguous(),
+    "three dimensions": lambda x, y: (x.reshape(7, 6, -1) + y.reshape(7, 6, -1)).cumsum(2),
+    "a number": lambda x, y: (x + 1) - y * 0.5,
+}
+
+
+@pytest.mark.parametrize("name", PASSES)
+@pytest.mark.parametrize("scale", [1.0, 2.0**20, 2.0**-70])
+def test_bounds_of_one_pass_are_those_of_many(name, scale, monkeypatch):
+    """With Numba for the smallest tensors, and without it."""
+    pytest.importorskip("numba")
+    x, y = (torch.randint(-9, 9, (42, 36), generator=torch.Generator().manual_seed(i)).double() * scale for i in (0, 1))
+    found = []
+    for way in (Compiled(HOST, fewest=1), HostFused()):
+        monkeypatch.setattr(HOST, "fused", way)
+        (output,) = track.track(PASSES[name], [x, y]).outputs
+        found.append((output.values, output.bound, output.grade))
+        if isinstance(way, Compiled) and name in ("add", "cumsum of sums") and scale == 1:
+            assert way._trusted["moduli", ""]
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(torch.as_tensor(one), torch.as_tensor(other))

@@ -122,6 +122,18 @@ class Compiled(HostFused):
             return None
         return self._operations.look_over(values, scale, add_up=add_up)
 
+    def add_moduli(self, one: Array, other: Array, scale: float) -> Any:
+        """Sums of the moduli of two arrays; None: not here."""
+        if one.size < self._fewest or not self._is_trusted("moduli"):
+            return None
+        return self._operations.add_moduli(one, other, scale)
+
+    def cumulate_moduli(self, values: Array) -> Any:
+        """Running sums of moduli; None: not here."""
+        if values.size < self._fewest or not self._is_trusted("moduli"):
+            return None
+        return self._operations.cumulate_moduli(values)
+
     def _stores_to(self, target: Array) -> bool:
         name = target.dtype.name
         if name not in _WRITTEN or target.ndim != 2 or target.size < self._fewest:

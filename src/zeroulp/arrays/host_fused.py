@@ -97,6 +97,26 @@ class HostFused:
         """
         del values, scale, add_up
 
+    def add_moduli(self, one: Array, other: Array, scale: float) -> Any:
+        """
+        |one| + scale |other| as float32 throughout, and the largest of these sums, NaN if there is one; None: not here.
+
+        Args:
+            one: Of any shape, float32 or float64, contiguous.
+            other: Of the same shape, likewise.
+            scale: Not negative.
+        """
+        del one, other, scale
+
+    def cumulate_moduli(self, values: Array) -> Any:
+        """
+        Running sums of the moduli of rows as float32 throughout, and the largest, NaN if there is one; None: not here.
+
+        Args:
+            values: (r, c), float32 or float64, contiguous.
+        """
+        del values
+
 
 def _name_of(target: Array) -> str:
     """The format of a matrix that is for us; empty for others."""

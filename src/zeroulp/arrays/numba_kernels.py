@@ -306,3 +306,45 @@ def look_over(values, scale, sums):
         if len(sums):
             sums[i] = _sum_of_moduli(values[i])
     return fractions, largest
+
+
+@_jit
+def _largest(values):
+    """The bits of the largest float32 of which none is negative, or of NaN."""
+    bits, largest = values.view(np.int32), np.int32(0)
+    for j in range(len(values)):
+        largest = max(largest, bits[j])
+    return largest
+
+
+@_jit
+def _add_moduli(one, other, scale, out):
+    for j in range(len(out)):
+        out[j] = np.float32(abs(one[j])) + np.float32(abs(other[j])) * scale
+
+
+@_jit
+def add_moduli(one, other, scale, out):
+    """Moduli as float32, and others times scale, added up; the bits of the largest sum."""
+    largest = np.int32(0)
+    for low in range(0, len(out), _TILE):
+        high = min(low + _TILE, len(out))
+        _add_moduli(one[low:high], other[low:high], scale, out[low:high])
+        largest = max(largest, _largest(out[low:high]))
+    return largest
+
+
+@_jit
+def _cumulate_moduli(values, out):
+    totals = np.zeros(len(values), np.float32)
+    for j in range(values.shape[1]):
+        for i in range(len(values)):
+            totals[i] += np.float32(abs(values[i, j]))
+            out[i, j] = totals[i]
+
+
+@_jit
+def cumulate_moduli(values, out):
+    """Running sums of the moduli of each row, as float32: of a few at once, since an addition waits for the last."""
+    for low in range(0, len(values), 8):
+        _cumulate_moduli(values[low : low + 8], out[low : low + 8])

@@ -102,6 +102,18 @@ class Operations:
         fractions, largest = kernels.look_over(values, scale, sums)
         return bool(fractions), float(np.int64(largest).view(np.float64)), sums
 
+    def add_moduli(self, one: Array, other: Array, scale: float) -> tuple[Array, float]:
+        """Sums of the moduli of two arrays; see `HostFused.add_moduli`."""
+        out = np.empty(one.shape, np.float32)
+        largest = kernels.add_moduli(one.reshape(-1), other.reshape(-1), np.float32(scale), out.reshape(-1))
+        return out, float(np.int32(largest).view(np.float32))
+
+    def cumulate_moduli(self, values: Array) -> tuple[Array, float]:
+        """Running sums of moduli; see `HostFused.cumulate_moduli`."""
+        out = np.empty(values.shape, np.float32)
+        kernels.cumulate_moduli(values, out)
+        return out, float(out[:, -1].max())
+
 
 def _factors(factors: Any, count: int, dtype: str) -> Array:
     """One for each row, or column."""

@@ -123,3 +123,19 @@ class Trials:
             if not same or not np.array_equal(sums, abs(values).sum(-1), equal_nan=True):
                 return False
         return True
+
+    def moduli(self) -> bool:
+        """Sums of moduli, of either precision; then one of them is infinite, or NaN."""
+        one, other = (self._integers(key, 9 * 700, 1000, signed=True).reshape(9, 700) * 0.25 for key in (3, 4))
+        for number in (0.5, -np.inf, np.nan):
+            one[8, 699] = number
+            for left, right in ((one, other), (other.astype(np.float32), one), (one.astype(np.float32), other)):
+                size, beside = abs(left.astype(np.float32)), abs(right.astype(np.float32))
+                wanted = size + beside * np.float32(2), size.cumsum(-1, dtype=np.float32)
+                found = self._operations.add_moduli(left, right, 2.0), self._operations.cumulate_moduli(left)
+                for exact, (sums, largest) in zip(wanted, found, strict=True):
+                    if not np.array_equal(sums, exact, equal_nan=True):
+                        return False
+                    if not np.array_equal(largest, exact.max(), equal_nan=True):
+                        return False
+        return True

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 Into = Callable[[dict[str, Any], Any], Any]
 """Writes the result of the call on other arguments into memory."""
 
+AtOnce = Callable[[dict[str, Any]], Any]
+"""Float32 bounds, and the largest, from what is known of tensors of one shape (numpy's) and of numbers; or None."""
+
 _LEAST = -60  # exponent of a quantum whose multiples are far from subnormal in float32
 
 
@@ -40,6 +43,7 @@ class Bounds:
         sums: Whether no two tensors are multiplied, and all floating arguments are among *states*.
         into: How a part of the only result is made of the same part of each argument, if it may be.
         flat: Whether any elements are such a part, not only those of a part of the first dimension.
+        at_once: How the only result is made in one pass, if it may be.
     """
 
     def __init__(
@@ -51,9 +55,10 @@ class Bounds:
         sums: bool,
         into: Into | None = None,
         flat: bool = False,
+        at_once: AtOnce | None = None,
     ) -> None:
         self._run, self._states, self._minus = run, states, minus
-        self._into, self._flat = into, flat
+        self._into, self._flat, self._at_once = into, flat, at_once
         self._narrow = sums and all(state.exponent >= _LEAST for state in states.values())
         self._found: dict[Any, list[Any]] = {}
 
@@ -66,12 +71,28 @@ class Bounds:
         return self._in(torch.float64, output)
 
     def _in(self, dtype: Any, output: int) -> tuple[Any, float]:
-        if dtype is torch.float32 and self._into and (found := self._in_parts(self._into)):
-            return found
+        if dtype is torch.float32:
+            found = self._in_one_pass(self._at_once) if self._at_once else None
+            found = self._in_parts(self._into) if found is None and self._into else found
+            if found:
+                return found
         if dtype not in self._found:
             self._found[dtype] = self._run({name: self._modulus(name, dtype) for name in self._states})
         bound = self._found[dtype][output]
         return bound, most(bound)
+
+    def _in_one_pass(self, at_once: AtOnce) -> tuple[Any, float] | None:
+        """The only result in float32, on the host; None if that cannot be."""
+        known, shapes = {}, set()
+        for name, state in self._states.items():
+            known[name] = self._known(name) if torch.is_tensor(state.value) else abs(state.bound)
+            if torch.is_tensor(known[name]):
+                if not _is_plain(known[name]):
+                    return None
+                shapes |= {state.value.shape, known[name].shape}
+                known[name] = known[name].numpy()
+        found = at_once(known) if len(shapes) == 1 else None
+        return None if found is None else (torch.from_numpy(found[0]).reshape(shapes.pop()), found[1])
 
     def _in_parts(self, into: Into) -> tuple[Any, float] | None:
         """The only result in float32, with little memory; None if the operands are small, or do not lie alike."""
@@ -112,6 +133,12 @@ class Bounds:
             return torch.abs(value, out=unwritten(value, dtype))
         known = self._known(name).to(dtype)
         return known.abs_() if state.single else known
+
+
+def _is_plain(values: Any) -> bool:
+    """Whether NumPy may look at a tensor as it is."""
+    usual = values.device.type == "cpu" and values.dtype in {torch.float32, torch.float64} and values.is_contiguous()
+    return bool(usual and not values.is_neg() and not values.requires_grad)
 
 
 class SumOfModuli:

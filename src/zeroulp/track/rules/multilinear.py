@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
+from zeroulp.arrays import HOST
 from zeroulp.track.backend import torch
 from zeroulp.track.grades import Grade
 from zeroulp.track.rules.base import NOT_EXACT, Rule, unknown
-from zeroulp.track.rules.bounds import Bounds, Into
+from zeroulp.track.rules.bounds import AtOnce, Bounds, Into
 from zeroulp.track.state import State, first_cause, multiplied
 
 if TYPE_CHECKING:
@@ -68,6 +71,7 @@ def evaluate(
     *,
     into: Into | None = None,
     flat: bool = False,
+    at_once: AtOnce | None = None,
 ) -> Any:
     """
     Apply formulas to a call.
@@ -79,6 +83,7 @@ def evaluate(
         regrade: What to make of the grades of the (only) result, given the states of the operands.
         into: As of `Bounds`.
         flat: As of `Bounds`.
+        at_once: As of `Bounds`.
     """
     names = list(dict.fromkeys(name for groups in outputs for _, group in groups for name in group))
     names = [name for name in names if call.arguments.get(name) is not None]
@@ -90,7 +95,8 @@ def evaluate(
     many = isinstance(value, (tuple, list))
     results, number = list(value) if many else [value], tracker.step()
     sums = _adds_only(call, outputs, states)
-    bounds = Bounds(lambda m: _listed(call.run(**m)), states, minus, sums=sums, into=into, flat=flat)
+    ways: dict[str, Any] = {"into": into, "flat": flat, "at_once": at_once}
+    bounds = Bounds(lambda m: _listed(call.run(**m)), states, minus, sums=sums, **ways)
     for i, groups in enumerate(outputs):
         if results[i] is None or not groups:
             continue
@@ -175,16 +181,23 @@ def _subtract(moduli: dict[str, Any], out: Any) -> None:
     torch.sub(moduli["self"], moduli["other"], alpha=moduli["alpha"], out=out)
 
 
+def _add_at_once(known: dict[str, Any]) -> Any:
+    one, other, scale = known["self"], known["other"], known.get("alpha", 1.0)
+    if not (isinstance(one, np.ndarray) and isinstance(other, np.ndarray)) or isinstance(scale, np.ndarray):
+        return None
+    return HOST.fused.add_moduli(one, other, float(scale))
+
+
 def add(tracker: Tracker, call: Call) -> Any:
     """A sum of two."""
     plain = call.arguments["alpha"] == 1
-    formula = _SUM if plain else _SUM_SCALED
-    return evaluate(tracker, call, [formula], _keep_rounded if plain else None, into=_add, flat=True)
+    formula, regrade = (_SUM, _keep_rounded) if plain else (_SUM_SCALED, None)
+    return evaluate(tracker, call, [formula], regrade, into=_add, flat=True, at_once=_add_at_once)
 
 
 def subtract(tracker: Tracker, call: Call) -> Any:
     """A difference: the bound is that of the sum."""
-    return evaluate(tracker, call, [_DIFFERENCE], into=_subtract, flat=True)
+    return evaluate(tracker, call, [_DIFFERENCE], into=_subtract, flat=True, at_once=_add_at_once)
 
 
 def cumulate(tracker: Tracker, call: Call) -> Any:
@@ -194,4 +207,8 @@ def cumulate(tracker: Tracker, call: Call) -> Any:
     def scan(moduli: dict[str, Any], out: Any) -> None:
         torch.cumsum(moduli["self"], along, out=out)
 
-    return evaluate(tracker, call, [parse("self")], into=scan if dims and along % dims else None)
+    def scan_at_once(known: dict[str, Any]) -> Any:
+        return HOST.fused.cumulate_moduli(known["self"].reshape(-1, known["self"].shape[-1]))
+
+    into, last = scan if dims and along % dims else None, dims > 1 and along % dims == dims - 1
+    return evaluate(tracker, call, [parse("self")], into=into, at_once=scan_at_once if last else None)
