@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import os
 import platform
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
+from zeroulp.arrays import compiled
 from zeroulp.version import __version__
 
 
@@ -20,11 +22,21 @@ def describe_environment(framework_versions: dict[str, str]) -> dict[str, str]:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "ml_dtypes": str(ml_dtypes.__version__),
+        **_numba(),
         **framework_versions,
         "platform": f"{platform.system()} {platform.machine()}",
         "cpu": _cpu(),
         "cores": str(os.cpu_count() or 0),
     }
+
+
+@functools.cache
+def _numba() -> dict[str, str]:
+    """Its version, where it is used for large arrays."""
+    try:
+        return {"numba": importlib.metadata.version("numba")} if compiled.is_there() else {}
+    except importlib.metadata.PackageNotFoundError:
+        return {}
 
 
 @functools.cache
