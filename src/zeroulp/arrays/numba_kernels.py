@@ -174,17 +174,20 @@ def below(drawn, bound, half, out):
 
 
 @_jit
-def _write(values, kind, out):
-    """Encodings of float32 numbers that are numbers of the format."""
+def _rounded(values, kind, out):
+    """Encodings of float32 numbers, rounded to nearest, ties to even; none of them NaN."""
     bits = values.view(np.uint32)
     if kind == HALF:
         for j in range(len(values)):
             sign, size = (bits[j] >> np.uint32(16)) & _SIGN, bits[j] & np.uint32(0x7FFFFFFF)
-            small = np.uint32(np.int32(abs(values[j]) * np.float32(2.0**24))) if size < _LEAST else np.uint32(0)
-            out[j] = sign | (small if size < _LEAST else (size - _REBIASED) >> np.uint32(13))
+            large = (size - _REBIASED + np.uint32(0xFFF) + ((size >> np.uint32(13)) & np.uint32(1))) >> np.uint32(13)
+            units = abs(values[j]) * np.float32(2.0**24) + np.float32(2.0**23)  # rounds to a whole number
+            small = np.uint32(np.int32(units - np.float32(2.0**23))) if size < _LEAST else np.uint32(0)
+            size = small if size < _LEAST else large
+            out[j] = sign | (min(_INFINITE, size))
     elif kind == BRAIN:
         for j in range(len(values)):
-            out[j] = bits[j] >> np.uint32(16)
+            out[j] = (bits[j] + np.uint32(0x7FFF) + ((bits[j] >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
     else:
         for j in range(len(values)):
             out[j] = bits[j]
@@ -205,27 +208,7 @@ def store(target, stride, kind, integers, across, down):
         for low in range(0, width, _TILE):
             high = min(low + _TILE, width)
             _scaled(integers[i, low:high], across[low:high], down[i], values[: high - low])
-            _write(values[: high - low], kind, target[i * stride + low : i * stride + high])
-
-
-@_jit
-def _rounded(values, kind, out):
-    """Encodings of float32 numbers, rounded to nearest, ties to even."""
-    bits = values.view(np.uint32)
-    if kind == HALF:
-        for j in range(len(values)):
-            sign, size = (bits[j] >> np.uint32(16)) & _SIGN, bits[j] & np.uint32(0x7FFFFFFF)
-            large = (size - _REBIASED + np.uint32(0xFFF) + ((size >> np.uint32(13)) & np.uint32(1))) >> np.uint32(13)
-            units = abs(values[j]) * np.float32(2.0**24) + np.float32(2.0**23)  # rounds to a whole number
-            small = np.uint32(np.int32(units - np.float32(2.0**23))) if size < _LEAST else np.uint32(0)
-            size = small if size < _LEAST else large
-            out[j] = sign | (min(_INFINITE, size))
-    elif kind == BRAIN:
-        for j in range(len(values)):
-            out[j] = (bits[j] + np.uint32(0x7FFF) + ((bits[j] >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
-    else:
-        for j in range(len(values)):
-            out[j] = bits[j]
+            _rounded(values[: high - low], kind, target[i * stride + low : i * stride + high])
 
 
 @_jit
