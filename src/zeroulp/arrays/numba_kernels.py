@@ -23,7 +23,7 @@ HALF, BRAIN, SINGLE, BYTE = range(4)
 _TILE = 1024  # elements that stay in a core's nearest cache, with all that becomes of them
 _NAN = np.float32(np.nan)
 _SIGN, _FINITE, _INFINITE = np.uint32(0x8000), np.uint32(0x7FFF), np.uint32(0x7C00)  # of float16
-_UP, _SMALLEST = np.float32(2.0**112), np.full(1, 2.0**-136, np.float32)
+_UP = np.float32(2.0**112)
 _REBIASED, _LEAST = np.uint32(112 << 23), np.uint32(113 << 23)  # exponents of float16 in float32; 2^-14
 
 

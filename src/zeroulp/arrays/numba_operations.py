@@ -28,7 +28,7 @@ _SMALLEST = np.full(1, 2.0**-136, np.float32)
 
 
 class Operations:
-    """Each answers what `zeroulp.arrays.base.Fused` says; None (or False) where strides are not for it."""
+    """Each answers what `Fused` or `HostFused` says of it; None (or False) where strides are not for it."""
 
     def words(self, key: int, first: int, count: int) -> NDArray[np.uint32]:
         """Words of a stream, as `Host.words`."""
